@@ -42,9 +42,9 @@ static double number(reader *r, bool *out_whole) {
 static const struct {
     const char *name;
     fac_dtype dtype;
-} dtypes[] = {{"bool", FAC_BOOL}, {"u8", FAC_U8},     {"i8", FAC_I8},     {"i16", FAC_I16}, {"i32", FAC_I32},
-              {"i64", FAC_I64},   {"f16", FAC_F16},   {"bf16", FAC_BF16}, {"f32", FAC_F32}, {"f64", FAC_F64},
-              {"c64", FAC_C64},   {"c128", FAC_C128}, {"qi8", FAC_QINT8}};
+} dtypes[] = {{"bool", FAC_BOOL}, {"u8", FAC_U8},     {"i8", FAC_I8},     {"i16", FAC_I16},   {"i32", FAC_I32},
+              {"i64", FAC_I64},   {"f16", FAC_F16},   {"bf16", FAC_BF16}, {"f32", FAC_F32},   {"f64", FAC_F64},
+              {"c64", FAC_C64},   {"c128", FAC_C128}, {"qi8", FAC_QINT8}, {"qu8", FAC_QUINT8}};
 
 /* The dtype that the text begins with, DEFAULT if none. */
 static fac_dtype dtype_at(reader *r) {
@@ -82,10 +82,35 @@ static fac_tensor *listed(reader *r, fac_ints sizes, fac_dtype dtype) {
     return fac_reshape(fac_narrow(fac_tile(some, FAC_INTS(numel / n + 1)), 0, 0, numel), sizes);
 }
 
+/* Numbers of which a share is there, in the layout that the text names. */
+static fac_tensor *sparse(reader *r, const char *layout, fac_ints sizes, fac_dtype dtype) {
+    bool whole;
+    const double share = number(r, &whole);
+    want(r, "}");
+    fac_tensor *t = fac_to_dtype(fac_mul(fac_randn(sizes), fac_lt(fac_rand(sizes), share)), dtype);
+    if (strncmp(layout, "csr", 3) == 0) return fac_to_sparse_csr(t);
+    if (strncmp(layout, "csc", 3) == 0) return fac_to_sparse_csc(t);
+    t = fac_to_sparse(t);
+    if (strncmp(layout, "coo", 3) == 0) return t;
+    fac_tensor *indices = fac_indices(t), *values = fac_values(t);
+    return fac_sparse_coo_tensor_indices_size(fac_cat(FAC_TENSORS(indices, indices), 1),
+                                              fac_cat(FAC_TENSORS(values, values), 0), sizes);
+}
+
+static fac_tensor *quantized(reader *r, fac_ints sizes, fac_dtype dtype) {
+    fac_tensor *t = fac_randn(sizes);
+    if (!eat(r, "{channels}")) return fac_quantize_per_tensor(t, 0.05, 3, dtype);
+    fac_tensor *scales = fac_full(FAC_INTS(sizes.v[0]), 0.05, .dtype = FAC_F64),
+               *zeros = fac_zeros(FAC_INTS(sizes.v[0]), .dtype = FAC_I64);
+    return fac_quantize_per_channel(t, scales, zeros, 0, dtype);
+}
+
 static fac_tensor *plain(fac_ints sizes, fac_dtype dtype) {
     if (fac_dtype_is_floating(dtype) || fac_dtype_is_complex(dtype)) return fac_randn(sizes, .dtype = dtype);
     return fac_to_dtype(fac_randint(dtype == FAC_BOOL ? 2 : 10, sizes), dtype);
 }
+
+static const char *const layouts[] = {"{coo:", "{csr:", "{csc:", "{loose:"};
 
 /* What follows a dtype's name. */
 static fac_tensor *tensor(reader *r, fac_dtype dtype) {
@@ -98,6 +123,9 @@ static fac_tensor *tensor(reader *r, fac_dtype dtype) {
         eat(r, ",");
     }
     if (r->bad) return NULL;
+    if (dtype == FAC_QINT8 || dtype == FAC_QUINT8) return quantized(r, s, dtype);
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        if (eat(r, layouts[i])) return sparse(r, layouts[i] + 1, s, dtype);
     fac_tensor *t = eat(r, "{spd}")    ? matrices(s, dtype, true)
                     : eat(r, "{eye}")  ? matrices(s, dtype, false)
                     : eat(r, "{perm}") ? fac_to_dtype(fac_randperm(sizes[0]), dtype)

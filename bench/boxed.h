@@ -1,4 +1,4 @@
-/* Rows that are the text of a call, "aten::add.Tensor(f32[1M], f32[1M])", made through the boxed door. torch_rows.py reads the same
+/* Rows that are the text of a call, "aten::add.Tensor(f32[1M], f32[1M])" or "quantized::cat(...)", made through the boxed door. torch_rows.py reads the same
    text for PyTorch.
 
        f32[64,128]     a tensor of normal numbers; K and M stand for 2^10 and 2^20. Integers are drawn from 0 to 9, bools are mixed
@@ -6,6 +6,8 @@
          {spd} {eye}     symmetric and positive definite; normal numbers / 8 plus the unit matrix: both over the last two dimensions
          {perm}          a permutation of the numbers below the size
          {0,3}           elements, repeated
+         {coo:0.01} {csr:0.01} {csc:0.01}   sparse: about one element in a hundred is there; {loose:0.01} is a coo not coalesced
+         {channels}      of a quantized dtype: a scale for each item of the first dimension; else there is one scale
          't              its last two dimensions change places: it is not row-major
        3  0.5  True  "text"  None  [1,2]  [0.5]  [f32[4],None]  dtype(f32) */
 #ifndef FACULA_BENCH_BOXED_H
@@ -13,6 +15,7 @@
 
 #include <facula/dispatch.h>
 #include <facula/facula.h>
+#include <string.h>
 
 enum { BOXED_ARGS = 24, BOXED_RESULTS = 16 };
 
@@ -23,7 +26,8 @@ typedef struct boxed_call {
 } boxed_call;
 
 static inline bool boxed_is(const char *text) {
-    return text[0] == 'a' && text[1] == 't' && text[2] == 'e' && text[3] == 'n' && text[4] == ':';
+    const size_t n = strcspn(text, ":(");
+    return (n == 4 && strncmp(text, "aten::", 6) == 0) || (n == 9 && strncmp(text, "quantized::", 11) == 0);
 }
 /* Reads a call and makes its arguments, which boxed_drop releases. False with a line on standard error, or an error pending. */
 bool boxed_make(boxed_call *c, const char *text);

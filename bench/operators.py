@@ -5,8 +5,8 @@ import re
 
 TABLE = pathlib.Path(__file__).resolve().parent / "operators.txt"
 DTYPES = {"bool": "bool", "u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "f16": "float16",
-          "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128", "qi8": "qint8"}
-TENSOR = re.compile(r"(bool|u8|i8|i16|i32|i64|f16|bf16|f32|f64|c64|c128)\[([\dKM,]*)\](?:\{([^}]*)\})?('t)?")
+          "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128", "qi8": "qint8", "qu8": "quint8"}
+TENSOR = re.compile(r"(bool|u8|i8|i16|i32|i64|f16|bf16|f32|f64|c64|c128|qi8|qu8)\[([\dKM,]*)\](?:\{([^}]*)\})?('t)?")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?([KM])?")
 
 
@@ -16,14 +16,19 @@ def lines():
     return re.sub(r"\n +", " ", text).splitlines()
 
 
+def full(call):
+    """The call with its namespace, which is aten where none is written."""
+    return call if call.startswith("quantized::") else "aten::" + call
+
+
 def rows():
     """The calls, as "aten::abs(f32[1M])"."""
     for line in lines():
         if line.startswith("each "):
             arguments, names = line[5:].rsplit(": ", 1)
-            yield from (f"aten::{name}({arguments})" for name in names.split())
+            yield from (full(f"{name}({arguments})") for name in names.split())
         elif not line.startswith("none "):
-            yield "aten::" + line
+            yield full(line)
 
 
 def reasons():
@@ -32,8 +37,8 @@ def reasons():
 
 
 def operator(row):
-    """Its name without "aten::" and the overload."""
-    return row[len("aten::"):row.index("(")].partition(".")[0]
+    """Its name without the namespace and the overload."""
+    return row[row.index("::") + 2:row.index("(")].partition(".")[0]
 
 
 def without_row(names):
@@ -51,8 +56,29 @@ def number(text):
     return (int(text) if re.fullmatch(r"-?\d+", text) else float(text)) * scale
 
 
+def make_sparse(torch, dtype, sizes, layout, share):
+    t = (torch.randn(sizes) * (torch.rand(sizes) < share)).to(dtype)
+    if layout in ("csr", "csc"):
+        return t.to_sparse_csr() if layout == "csr" else t.to_sparse_csc()
+    t = t.to_sparse()
+    if layout == "coo":
+        return t
+    return torch.sparse_coo_tensor(torch.cat([t.indices()] * 2, 1), torch.cat([t.values()] * 2), sizes, check_invariants=False)
+
+
+def make_quantized(torch, dtype, sizes, fill):
+    if fill == "channels":
+        scales, zeros = torch.full(sizes[:1], 0.05, dtype=torch.float64), torch.zeros(sizes[:1], dtype=torch.int64)
+        return torch.quantize_per_channel(torch.randn(sizes), scales, zeros, 0, dtype)
+    return torch.quantize_per_tensor(torch.randn(sizes), 0.05, 3, dtype)
+
+
 def make_tensor(torch, dtype, sizes, fill, transposed):
     dtype, sizes = getattr(torch, DTYPES[dtype]), [number(n) for n in sizes.split(",") if n]
+    if dtype in (torch.qint8, torch.quint8):
+        return make_quantized(torch, dtype, sizes, fill)
+    if fill and fill.partition(":")[0] in ("coo", "csr", "csc", "loose"):
+        return make_sparse(torch, dtype, sizes, fill.partition(":")[0], float(fill.partition(":")[2]))
     real = dtype.is_floating_point or dtype.is_complex
     if fill in ("spd", "eye"):
         x, one = torch.randn(sizes, dtype=dtype) / 8, torch.eye(sizes[-1], dtype=dtype)
@@ -102,13 +128,34 @@ def read_values(torch, text, at, closing):
     return values, at + 1
 
 
+def packed_call(torch, name, values):
+    """A call of an operator whose weights PyTorch wants packed, which is done beforehand; None if it is not one."""
+    q = torch.ops.quantized
+    function = getattr(q, name)
+    if name.startswith("linear"):
+        weight = q.linear_prepack(values[1], values[2])
+        return lambda: function(values[0], weight, *values[3:])
+    if name.startswith("conv"):
+        weight = getattr(q, name.removesuffix("_relu") + "_prepack")(*values[1:7])
+        return lambda: function(values[0], weight, *values[7:])
+    if name in ("embedding_byte", "embedding_4bit"):
+        bag = getattr(q, name.replace("embedding", "embedding_bag") + "_rowwise_offsets")
+        offsets = torch.arange(values[1].numel())
+        return lambda: bag(values[0], values[1], offsets)
+    return None
+
+
 def torch_call(row):
     """A function that makes the call; an exception where this PyTorch has no such operator."""
     import torch
 
-    name, _, overload = row[len("aten::"):row.index("(")].partition(".")
-    function = getattr(getattr(torch.ops.aten, name), overload or "default")
+    namespace, _, rest = row[:row.index("(")].partition("::")
+    name, _, overload = rest.partition(".")
     values, _ = read_values(torch, row, row.index("(") + 1, ")")
+    packed = packed_call(torch, name, values) if namespace == "quantized" else None
+    if packed:
+        return packed
+    function = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
     arguments = function._schema.arguments
     given = [v for v, a in zip(values, arguments) if not a.kwarg_only]
     named = {a.name: v for v, a in zip(values, arguments) if a.kwarg_only}

@@ -223,7 +223,7 @@ def serve():
         name, threads, milliseconds = line.rstrip("\n").split("\t")
         torch.set_num_threads(int(threads))
         try:
-            run = operators.torch_call(name) if name.startswith("aten::") else ROWS[name]()
+            run = operators.torch_call(name) if name.startswith(("aten::", "quantized::")) else ROWS[name]()
             median, least = measure(run, float(milliseconds) / 1e3)
         except (AttributeError, RuntimeError, TypeError, IndexError, NotImplementedError, ValueError) as e:
             print(f"{name}: {e}".splitlines()[0], file=sys.stderr)

@@ -212,12 +212,7 @@ bool fac__has_kernel(const fac_operator *op, const fac_tensor *t) {
 }
 
 bool fac__is_pointwise(const fac_operator *op) {
-    bool found = false;
-    fac__registry_lock();
-    for (size_t i = 0; op->registry && i < op->registry->n; i++)
-        found |= op->registry->v[i].place == FAC_PLACE_POINTWISE && op->registry->v[i].top;
-    fac__registry_unlock();
-    return found;
+    return op->registry && atomic_load_explicit(&op->registry->pointwise, memory_order_relaxed);
 }
 
 fac_status fac__no_kernel(const fac_call_info *c) {

@@ -66,7 +66,8 @@ typedef struct fac_op_registry {
         fac_registration *top;
     } * v; /* newest first; a place without registrations may stay, with top NULL */
     size_t n, cap;
-    bool fixed; /* the operator is a generated record, not one of ours to free */
+    bool fixed;            /* the operator is a generated record, not one of ours to free */
+    atomic_bool pointwise; /* a kernel for "Pointwise" is there; follows the stacks when the operator's table does */
 } fac_op_registry;
 
 /* The one lock of all writers; recursive, since a listener may register. */

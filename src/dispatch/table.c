@@ -231,12 +231,20 @@ static bool stacks_are_valid(const fac_operator *op) {
     return true;
 }
 
+static void note_pointwise(const fac_operator *op) {
+    bool found = false;
+    for (size_t i = 0; op->registry && i < op->registry->n; i++)
+        found |= op->registry->v[i].place == FAC_PLACE_POINTWISE && op->registry->v[i].top;
+    if (op->registry) atomic_store_explicit(&op->registry->pointwise, found, memory_order_relaxed);
+}
+
 void fac__table_refresh(fac_operator *op) {
     fac_registration *t[FAC_PLACES];
     fac_keyset mask[FAC_BACKEND_BITS + 1];
     const fac_registration *last = NULL;
     const fac_record *record = NULL;
     collect_tops(op, t);
+    note_pointwise(op);
     for (int i = 0; i <= FAC_BACKEND_BITS; i++) mask[i] = ((fac_keyset)1 << (FAC_BACKEND_BITS + FAC_KEY_COUNT)) - 1;
     for (int f = 0; f < FAC_KEY_COUNT; f++) {
         for (int b = 0; b < (fac__slot_mask[f] ? FAC_BACKEND_BITS : 1); b++) {

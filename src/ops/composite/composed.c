@@ -90,7 +90,10 @@ fac_status linalg__powsum_composite(const fac_call_info *c, fac_tensor *self, fa
               fac_dtype_name((fac_dtype)self->dtype));
     FAC_CHECK(ord.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "ord must not be complex");
     FAC_SCOPE(s);
-    fac_tensor *x = fac__s_abs(dtype == FAC_DTYPE_DEFAULT ? self : cast(self, dtype));
+    fac_tensor *x = dtype == FAC_DTYPE_DEFAULT ? self : cast(self, dtype);
+    if (x && fac__scalar_is(ord, 2) && !fac_dtype_is_complex((fac_dtype)x->dtype))
+        return fac__give(out, fac__s_sum_dim_IntList(mul(x, x), dim, keepdim, FAC_DTYPE_DEFAULT));
+    x = x ? fac__s_abs(x) : NULL;
     if (!x) return fac_error();
     fac_tensor *powers = fac__scalar_is(ord, 0) ? cast(fac__s_ne_Scalar(x, fac_scalar_i_(0)), (fac_dtype)x->dtype)
                                                 : fac__s_pow_Tensor_Scalar(x, ord);
@@ -174,7 +177,8 @@ fac_status norm_except_dim_composite(const fac_call_info *c, fac_tensor *v, int6
     for (int64_t i = 0; i < v->ndim; i++)
         if (i != d) others[n++] = i;
     if (n) return fac__c_linalg_vector_norm(v, ord, (fac_ints){others, n}, true, FAC_DTYPE_DEFAULT, out);
-    FAC_SCOPE(s); /* each element is alone */
+    if (pow != 0 && fac_dtype_is_floating((fac_dtype)v->dtype)) return fac__c_abs(v, out); /* each element is alone */
+    FAC_SCOPE(s);
     fac_tensor *alone = fac__s_unsqueeze(v, -1);
     return fac__give(out, fac__s_linalg_vector_norm(alone, ord, FAC_INTS(-1), false, FAC_DTYPE_DEFAULT));
 }
@@ -298,7 +302,7 @@ fac_status glu_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_
     fac_tensor *x[2];
     FAC_TRY(halves(self, dim, x));
     fac_tensor *sig = fac__s_sigmoid(x[1]), *first = mul(grad, sig);
-    return fac__give(out, joined(first, mul(mul(first, x[0]), one_less(sig)), dim));
+    return fac__give(out, joined(first, fac__s_sigmoid_backward(mul(grad, x[0]), sig), dim));
 }
 
 fac_status glu_jvp_composite(const fac_call_info *c, fac_tensor *glu, fac_tensor *x, fac_tensor *dx, int64_t dim,

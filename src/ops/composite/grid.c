@@ -60,6 +60,50 @@ static fac_tensor *base_grid(fac_tensor *like, fac_ints size, bool align_corners
     return fac__s_expand(points, FAC_INTS(size.v[0], -1, (int64_t)nd + 1), false);
 }
 
+/* A line of coordinates along spatial dimension d of `nd`, to go with [N, ..., nd]. */
+static fac_tensor *line_along(fac_tensor *like, fac_ints size, size_t d, bool align_corners) {
+    const size_t nd = size.n - 2;
+    int64_t shape[FAC_GRID_DIMS + 2] = {1, 1, 1, 1, 1};
+    shape[1 + d] = size.v[2 + d];
+    return fac__s_reshape(coordinates(like, size.v[2 + d], align_corners), (fac_ints){shape, nd + 2});
+}
+
+/* Column k of the matrices, [N, 1, ..., nd]. */
+static fac_tensor *column_of(fac_tensor *theta, size_t nd, size_t k) {
+    int64_t shape[FAC_GRID_DIMS + 2] = {theta->sizes[0], 1, 1, 1, 1};
+    shape[nd + 1] = (int64_t)nd;
+    return fac__s_reshape(fac__s_select_int(theta, 2, (int64_t)k), (fac_ints){shape, nd + 2});
+}
+
+/* The sum over the coordinates of a column times a line each: the last one alone makes something of the grid's size. */
+static fac_tensor *moved_grid(fac_tensor *theta, fac_ints size, bool align_corners) {
+    const size_t nd = size.n - 2;
+    fac_tensor *points = column_of(theta, nd, nd);
+    for (size_t d = 0; d < nd; d++) /* the first coordinate is along the last dimension */
+        points = add(points, mul(column_of(theta, nd, nd - 1 - d), line_along(theta, size, d, align_corners)));
+    return points;
+}
+
+/* The gradient of each column: sums over all dimensions but one, and of those times the line of coordinates. */
+static fac_tensor *columns_of_grad(fac_tensor *grad, fac_ints size, bool align_corners) {
+    const size_t nd = size.n - 2;
+    fac_tensor *columns[FAC_GRID_DIMS + 1];
+    for (size_t d = 0; d < nd; d++) {
+        int64_t others[FAC_GRID_DIMS];
+        size_t n = 0;
+        for (size_t k = 0; k < nd; k++)
+            if (k != d) others[n++] = 1 + (int64_t)k;
+        fac_tensor *sums = fac__s_sum_dim_IntList(grad, (fac_ints){others, n}, false, FAC_DTYPE_DEFAULT);
+        fac_tensor *line =
+            fac__s_reshape(coordinates(grad, size.v[2 + d], align_corners), FAC_INTS(1, size.v[2 + d], 1));
+        columns[nd - 1 - d] = sum_along(mul(sums, line), 1, false);
+        if (d == 0) columns[nd] = sum_along(sums, 1, false);
+    }
+    for (size_t k = 0; k <= nd; k++)
+        if (!columns[k]) return NULL;
+    return fac__s_stack((fac_tensors){columns, nd + 1}, -1);
+}
+
 fac_status affine_grid_generator_composite(const fac_call_info *c, fac_tensor *theta, fac_ints size, bool align_corners,
                                            fac_tensor **out) {
     (void)c;
@@ -70,6 +114,7 @@ fac_status affine_grid_generator_composite(const fac_call_info *c, fac_tensor *t
               FAC_ERR_SHAPE, "Expected a batch of affine matrices of shape %lldx%lldx%lld, but got %s",
               (long long)size.v[0], (long long)nd, (long long)(nd + 1), FAC_SHAPE_TEXT(theta));
     FAC_SCOPE(s);
+    if (!fac__is_half((fac_dtype)theta->dtype)) return fac__give(out, moved_grid(theta, size, align_corners));
     int64_t sizes[FAC_GRID_DIMS + 2];
     sizes[0] = size.v[0], sizes[nd + 1] = nd;
     memcpy(sizes + 1, size.v + 2, (size_t)nd * sizeof *sizes);
@@ -88,6 +133,7 @@ fac_status affine_grid_generator_backward_composite(const fac_call_info *c, fac_
     FAC_CHECK(fits, FAC_ERR_SHAPE, "grad %s is not of a grid for the size %s", FAC_SHAPE_TEXT(grad),
               fac__shape_text(size.v, (int)size.n, (char[256]){0}, 256));
     FAC_SCOPE(s);
+    if (!fac__is_half((fac_dtype)grad->dtype)) return fac__give(out, columns_of_grad(grad, size, align_corners));
     fac_tensor *flat = fac__s_reshape(grad, FAC_INTS(size.v[0], -1, nd));
     return fac__give(out, fac__s_bmm(fac__s_transpose_int(flat, 1, 2), base_grid(grad, size, align_corners)));
 }

@@ -123,6 +123,12 @@ static fac_tensor *trapezoids(fac_tensor *y, fac_tensor *x, int64_t dim) {
     return scaled(mul(sub(all_but(x, xd, true), all_but(x, xd, false)), heights), 0.5);
 }
 
+/* The sum along dim, of which the first and the last count by half: trapezoids of width 1. */
+static fac_tensor *inner_and_half_ends(fac_tensor *y, int64_t dim) {
+    fac_tensor *ends = add(fac__s_select_int(y, dim, 0), fac__s_select_int(y, dim, y->sizes[dim] - 1));
+    return sub(sum_along(y, dim, false), scaled(ends, 0.5));
+}
+
 static fac_status integral(fac_tensor *y, fac_tensor *x, double dx, int64_t dim, bool cumulative, fac_tensor **out) {
     int64_t d;
     FAC_CHECK(y->dtype != FAC_BOOL && (!x || x->dtype != FAC_BOOL), FAC_ERR_DTYPE,
@@ -132,11 +138,11 @@ static fac_status integral(fac_tensor *y, fac_tensor *x, double dx, int64_t dim,
                                      d - y->ndim + x->ndim >= (x->ndim == 1 ? -FAC_MAX_DIMS : 0))),
               FAC_ERR_SHAPE, "x must have as many dimensions as y, or one");
     FAC_SCOPE(s);
+    if (!x && !cumulative && y->sizes[d] > 1) return fac__give(out, scaled(inner_and_half_ends(y, d), dx));
     fac_tensor *areas = trapezoids(y, x, d);
     if (cumulative) return fac__give(out, fac__s_cumsum(x ? areas : scaled(areas, dx / 2), d, FAC_DTYPE_DEFAULT));
     fac_tensor *sum = sum_along(areas, d, false);
-    return fac__give(out, x ? sum
-                            : scaled(sum, dx / 2)); /* of equal width: added before they are made wide, as in PyTorch */
+    return fac__give(out, x ? sum : scaled(sum, dx / 2));
 }
 
 fac_status trapezoid_x_composite(const fac_call_info *c, fac_tensor *y, fac_tensor *x, int64_t dim, fac_tensor **out) {

@@ -146,12 +146,18 @@ static fac_status check_pair(const fac_tensor *a, const fac_tensor *b) {
     return FAC_OK;
 }
 
-static fac_tensor *not_below_zero(fac_tensor *x, bool relu) { return relu ? fac__s_relu(x) : x; }
+/* Of a temporary of our own, which is written over. */
+static fac_tensor *not_below_zero(fac_tensor *x, bool relu) { return relu && x ? fac__s_relu_(x) : x; }
 
 static fac_status sum(fac_tensor *a, fac_tensor *b, double scale, int64_t zero_point, bool relu, fac_tensor **out) {
     FAC_TRY(check_pair(a, b));
     FAC_SCOPE(scope);
-    fac_tensor *x = not_below_zero(add(numbers(a), numbers(b)), relu);
+    fac_tensor *x = numbers(a), *y = numbers(b);
+    if (x && y && fac__same_sizes(x, y))
+        x = fac__s_add__Tensor(x, y, fac_scalar_i_(1));
+    else
+        x = add(x, y);
+    x = not_below_zero(x, relu);
     FAC_TRY(fac_error());
     return fac__c_quantize_per_tensor(x, scale, zero_point, (fac_dtype)a->dtype, out);
 }
@@ -162,7 +168,10 @@ static fac_status product(fac_tensor *a, fac_tensor *b, double scale, int64_t ze
     const float by =
         (float)fac__quantizer_of(a)->scales[0] * (float)fac__quantizer_of(b)->scales[0] * (1.0f / (float)scale);
     FAC_SCOPE(scope);
-    fac_tensor *x = not_below_zero(scaled(mul(centred(a), centred(b)), (double)by), relu);
+    fac_tensor *x = centred(a), *y = centred(b);
+    x = x && y && fac__same_sizes(x, y) ? fac__s_mul__Tensor(x, y) : mul(x, y);
+    x = x ? fac__s_mul__Scalar(x, fac_scalar_f_((double)by)) : NULL;
+    x = not_below_zero(x, relu);
     return give_rounded(x, (fac_dtype)a->dtype, scale, zero_point, out);
 }
 

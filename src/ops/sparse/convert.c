@@ -1,6 +1,8 @@
 /* Sparse tensors from one layout to another, by way of coordinates. */
 #include "ops/sparse/parts.h"
 
+static fac_tensor *from_compressed(fac_tensor *t, bool in_any_order);
+
 /* ---- dense and coordinates --------------------------------------------------------------------------------------------- */
 
 /* INT64_MAX, which no memory holds, if it is more. */
@@ -12,14 +14,19 @@ static int64_t product(const int64_t *sizes, int n) {
 fac_tensor *fac__sparse_dense(fac_tensor *t) {
     if (!t || !fac__sparse_of(t)) return t;
     if (t->device.type == FAC_META) return fac__sparse_zeros(fac__sparse_sizes(t), fac__sparse_dtype(t), t->device);
-    t = fac__sparse_as_coo(t);
+    const bool adds =
+        t->dtype != FAC_BOOL; /* elements that are there twice are added to zeros as well as to each other */
+    t = !adds ? fac__sparse_as_coo(t) : fac__is_coo(t) ? t : from_compressed(t, true);
     if (!t) return NULL;
     const fac_sparse *s = fac__sparse_of(t);
     const int64_t cells = product(t->sizes, s->sparse_dim);
     fac_tensor *zeros = fac__sparse_zeros(fac__sparse_sizes(t), fac__sparse_dtype(t), t->device);
     if (s->indices->sizes[1] == 0 || t->numel == 0) return zeros;
-    fac_tensor *flat = fac__s_index_copy(fac__sparse_reshape(zeros, 0, s->sparse_dim, FAC_INTS(cells)), 0,
-                                         fac__sparse_flat(s->indices, t->sizes), s->values);
+    fac_tensor *cell = fac__sparse_reshape(zeros, 0, s->sparse_dim, FAC_INTS(cells)),
+               *at = fac__sparse_flat(s->indices, t->sizes);
+    if (!cell || !at) return NULL;
+    fac_tensor *flat = s->coalesced ? fac__s_index_copy_(cell, 0, at, s->values)
+                                    : fac__s_index_add_(cell, 0, at, s->values, fac_scalar_i_(1));
     return flat ? fac__s_reshape(flat, fac__sparse_sizes(t)) : NULL;
 }
 
@@ -49,9 +56,34 @@ fac_tensor *fac__sparse_compress(fac_tensor *rows, int64_t n) {
     return fac__s_searchsorted_Tensor(rows, fac__sparse_range(edges, rows->device), false, false, NULL, NULL);
 }
 
+/* Writes each row's number as often as it has elements. False if rows do not begin in order, from 0 to z. */
+static bool repeat_rows(const int64_t *begin, int64_t rows, int64_t z, int64_t *out) {
+    if (begin[0] != 0 || begin[rows] != z) return false;
+    for (int64_t i = 0; i < rows; i++)
+        if (begin[i] > begin[i + 1]) return false;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t k = begin[i]; k < begin[i + 1]; k++) out[k] = i;
+    return true;
+}
+
+/* The same on the host; NULL if operators have to find what there is to say, or with an error pending. */
+static fac_tensor *rows_here(fac_tensor *compressed, int64_t batches, int64_t z) {
+    fac_tensor *begin = fac__s_contiguous(fac__sparse_long(compressed), FAC_FORMAT_DEFAULT),
+               *rows = fac__s_empty_memory_format(FAC_INTS(batches, z), FAC_I64, FAC_STRIDED, compressed->device,
+                                                  (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+    if (!begin || !rows) return NULL;
+    const int64_t n = begin->sizes[1];
+    for (int64_t b = 0; b < batches; b++)
+        if (!repeat_rows((const int64_t *)fac__data(begin) + b * n, n - 1, z, (int64_t *)fac__data(rows) + b * z))
+            return NULL;
+    return rows;
+}
+
 /* [b, n + 1] row beginnings and z elements in each batch: row numbers [b, z]. */
 static fac_tensor *rows_of(fac_tensor *compressed, int64_t batches, int64_t z) {
     if (!compressed) return NULL;
+    fac_tensor *here = compressed->device.type == FAC_CPU && z ? rows_here(compressed, batches, z) : NULL;
+    if (here || fac_error()) return here;
     fac_tensor *places = fac__s_expand(fac__sparse_range(z, compressed->device), FAC_INTS(batches, z), false);
     fac_tensor *ends = fac__s_slice_Tensor(fac__sparse_long(compressed), 1, fac_opt_int_(1), (fac_opt_int){0}, 1);
     return fac__s_searchsorted_Tensor(fac__s_contiguous(ends, FAC_FORMAT_DEFAULT),
@@ -71,7 +103,8 @@ static void unblock(fac_tensor **row, fac_tensor **column, int64_t h, int64_t w)
     *column = fac__s_reshape(fac__s_expand(c, FAC_INTS(z, h, w), false), FAC_INTS(z * h * w));
 }
 
-static fac_tensor *from_compressed(fac_tensor *t) {
+/* In order, and each once, unless any order will do. */
+static fac_tensor *from_compressed(fac_tensor *t, bool in_any_order) {
     const fac_sparse *s = fac__sparse_of(t);
     int64_t block[2];
     const fac_ints b = fac__sparse_block(t, block);
@@ -84,10 +117,12 @@ static fac_tensor *from_compressed(fac_tensor *t) {
     line = fac__s_reshape(line, FAC_INTS(batches * z));
     fac_tensor *place = fac__s_reshape(fac__sparse_long(s->plain), FAC_INTS(batches * z));
     fac_tensor *row = by_row ? line : place, *column = by_row ? place : line;
-    fac_tensor *batch =
-        fac__s_reshape(fac__s_expand(fac__s_reshape(fac__sparse_range(batches, t->device), FAC_INTS(batches, 1)),
-                                     FAC_INTS(batches, z), false),
-                       FAC_INTS(batches * z));
+    fac_tensor *batch = NULL;
+    if (batch_dims || b.n)
+        batch =
+            fac__s_reshape(fac__s_expand(fac__s_reshape(fac__sparse_range(batches, t->device), FAC_INTS(batches, 1)),
+                                         FAC_INTS(batches, z), false),
+                           FAC_INTS(batches * z));
     fac_tensor *values = fac__sparse_reshape(s->values, 0, batch_dims + 1, FAC_INTS(batches * z));
     if (b.n) {
         batch = fac__s_reshape(fac__s_expand(fac__s_reshape(batch, FAC_INTS(batches * z, 1)),
@@ -100,11 +135,11 @@ static fac_tensor *from_compressed(fac_tensor *t) {
     fac_tensor *ij = fac__s_stack(FAC_TENSORS(row, column), 0);
     fac_tensor *indices = batch_dims ? fac__s_cat(FAC_TENSORS(in_batch, ij), 0) : ij;
     fac_tensor *coo = fac__sparse_coo(fac__sparse_sizes(t), indices, values, by_row && !b.n);
-    return by_row && !b.n ? coo : fac__sparse_coalesced(coo);
+    return (by_row && !b.n) || in_any_order ? coo : fac__sparse_coalesced(coo);
 }
 
 fac_tensor *fac__sparse_to_coo(fac_tensor *t) {
-    return t && fac__sparse_of(t) && !fac__is_coo(t) ? from_compressed(t) : t;
+    return t && fac__sparse_of(t) && !fac__is_coo(t) ? from_compressed(t, false) : t;
 }
 fac_tensor *fac__sparse_as_coo(fac_tensor *t) { return fac__sparse_coalesced(fac__sparse_to_coo(t)); }
 
@@ -196,22 +231,19 @@ static fac_tensor *in_blocks(fac_tensor *coo, fac_ints block) {
     if (!in || !blocks) return NULL;
     /* Each block once, with the number of its block beside each element. */
     fac_tensor *flat = fac__sparse_flat(blocks, sizes);
-    fac_sort_stable_result sorted = fac__s_sort_stable(flat, fac_opt_num_(fac_scalar_b_(true)), 0, false);
-    if (!sorted.values) return NULL;
-    fac_unique_consecutive_result unique = fac__s_unique_consecutive(sorted.values, true, false, (fac_opt_int){0});
-    if (!unique.output) return NULL;
-    const int64_t n = unique.output->numel;
-    fac_tensor *to =
-        fac__s_add_Tensor(fac__s_index_select(in, 0, sorted.indices), unique.inverse, fac_scalar_i_(cells));
+    fac_sparse_order o = fac__sparse_order_of(flat);
+    if (!o.order) return NULL;
+    const int64_t n = o.n;
+    fac_tensor *to = fac__s_add_Tensor(fac__s_index_select(in, 0, o.order), o.group, fac_scalar_i_(cells));
     inner[0] = n * cells;
     for (int i = 1; i < s->values->ndim; i++) inner[i] = s->values->sizes[i];
     fac_tensor *zeros = fac__sparse_zeros((fac_ints){inner, s->values->ndim}, fac__sparse_dtype(coo), coo->device);
-    fac_tensor *values = z ? fac__s_index_copy(zeros, 0, to, fac__s_index_select(s->values, 0, sorted.indices)) : zeros;
+    fac_tensor *values = z ? fac__s_index_copy(zeros, 0, to, fac__s_index_select(s->values, 0, o.order)) : zeros;
     values = fac__sparse_reshape(values, 0, 1, FAC_INTS(n, block.v[0], block.v[1]));
     sizes[d] = block.v[0], sizes[d + 1] = block.v[1];
     for (int i = d; i < coo->ndim; i++) sizes[i + 2] = coo->sizes[i];
-    return fac__sparse_coo((fac_ints){sizes, (size_t)coo->ndim + 2}, fac__sparse_unflat(unique.output, sizes, d),
-                           values, true);
+    return fac__sparse_coo((fac_ints){sizes, (size_t)coo->ndim + 2}, fac__s_index_select(blocks, 1, o.first), values,
+                           true);
 }
 
 fac_tensor *fac__sparse_from_coo(fac_tensor *t, fac_layout layout, fac_ints block) {

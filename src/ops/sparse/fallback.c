@@ -60,6 +60,11 @@ static bool same_part(fac_tensor *a, fac_tensor *b) {
     return fac__c_equal(a, b, &same) == FAC_OK && same;
 }
 
+/* Whether the operator of a sum is the sum of the operator's results, so that elements need not be added up before. */
+static bool is_additive(const fac_operator *op) {
+    return op == &fac_op_neg || op == &fac_op_mul_Scalar || op == &fac_op_div_Scalar;
+}
+
 /* Coalesces all; false if their elements are in different places. */
 static bool in_same_places(operands *o) {
     for (size_t i = 0; i < o->n; i++) {
@@ -134,13 +139,16 @@ static fac_status on_values(const fac_operator *op, const operands *o, fac_value
     return st;
 }
 
+static bool is_floating(const operands *o) { return fac_dtype_is_floating(fac__sparse_dtype(o->v[0])); }
+
 static fac_status pointwise(const fac_operator *op, fac_value *stack) {
     operands o;
     bool zero = false;
     const char *layout = layout_among(stack, op->n_args);
     if (!gather(stack, op->n_args, &o) || op->n_rets > MOST_TENSORS)
         return no_kernel(op, layout, " together with strided ones");
-    if (!in_same_places(&o)) {
+    const bool as_it_is = o.n == 1 && is_additive(op) && is_floating(&o);
+    if (!as_it_is && !in_same_places(&o)) {
         FAC_TRY(fac_error());
         return no_kernel(op, layout, " that have elements in different places");
     }

@@ -138,7 +138,7 @@ static fac_tensor *sums_of(fac_tensor *values, fac_tensor *group, int64_t n) {
     if (!v) return NULL;
     for (int i = 1; i < v->ndim; i++) sizes[i] = v->sizes[i];
     fac_tensor *zeros = fac__sparse_zeros((fac_ints){sizes, v->ndim}, fac__sparse_dtype(v), v->device);
-    fac_tensor *sum = fac__s_index_add(zeros, 0, group, v, fac_scalar_i_(1));
+    fac_tensor *sum = zeros ? fac__s_index_add_(zeros, 0, group, v, fac_scalar_i_(1)) : NULL;
     return truth ? fac__s_ne_Scalar(sum, fac_scalar_i_(0)) : sum;
 }
 
@@ -147,14 +147,9 @@ fac_tensor *fac__sparse_coalesced(fac_tensor *t) {
     const fac_sparse *s = fac__sparse_of(t);
     if (s->coalesced) return t;
     if (s->indices->sizes[1] < 2) return fac__sparse_coo(fac__sparse_sizes(t), s->indices, s->values, true);
-    fac_sort_stable_result sorted =
-        fac__s_sort_stable(fac__sparse_flat(s->indices, t->sizes), fac_opt_num_(fac_scalar_b_(true)), 0, false);
-    if (!sorted.values) return NULL;
-    fac_unique_consecutive_result unique = fac__s_unique_consecutive(sorted.values, true, false, (fac_opt_int){0});
-    fac_tensor *values = fac__s_index_select(s->values, 0, sorted.indices);
-    if (!unique.output || !values) return NULL;
-    const int64_t n = unique.output->numel;
-    if (n != sorted.values->numel) values = sums_of(values, unique.inverse, n);
-    return fac__sparse_coo(fac__sparse_sizes(t), fac__sparse_unflat(unique.output, t->sizes, s->sparse_dim), values,
-                           true);
+    fac_sparse_order o = fac__sparse_order_of(fac__sparse_flat(s->indices, t->sizes));
+    fac_tensor *values = o.order ? fac__s_index_select(s->values, 0, o.order) : NULL;
+    if (!values) return NULL;
+    if (o.n != o.order->numel) values = sums_of(values, o.group, o.n);
+    return fac__sparse_coo(fac__sparse_sizes(t), fac__s_index_select(s->indices, 1, o.first), values, true);
 }

@@ -47,6 +47,14 @@ fac_tensor *fac__sparse_flat(fac_tensor *coordinates, const int64_t *sizes);
 /* The inverse. */
 fac_tensor *fac__sparse_unflat(fac_tensor *flat, const int64_t *sizes, int n);
 
+/* How a vector of such numbers comes into order: sorted, place i takes element order[i], which is in group[i] of n groups of equal
+   ones; first[g] is the first element of a group. `order` is NULL, with an error pending, if that fails. */
+typedef struct fac_sparse_order {
+    fac_tensor *order, *group, *first;
+    int64_t n;
+} fac_sparse_order;
+fac_sparse_order fac__sparse_order_of(fac_tensor *flat);
+
 /* ---- tensors --------------------------------------------------------------------------------------------------------------- */
 
 /* A tensor of coordinates over the given parts. */

@@ -137,12 +137,11 @@ static fac_tensor *groups_of(fac_tensor *coo, int dim, int64_t *out_n) {
     const int64_t z = fac__sparse_of(coo)->indices->sizes[1];
     fac_tensor *flat = n ? fac__sparse_flat(rows, sizes) : fac__sparse_zeros(FAC_INTS(z), FAC_I64, coo->device);
     if (!flat) return NULL;
-    fac_sort_stable_result sorted = fac__s_sort_stable(flat, fac_opt_num_(fac_scalar_b_(true)), 0, false);
-    fac_unique_consecutive_result u = fac__s_unique_consecutive(sorted.values, true, false, (fac_opt_int){0});
-    if (!u.output) return NULL;
-    *out_n = u.output->numel;
+    fac_sparse_order o = fac__sparse_order_of(flat);
+    if (!o.order) return NULL;
+    *out_n = o.n;
     fac_tensor *place = fac__sparse_zeros(FAC_INTS(z), FAC_I64, coo->device);
-    return fac__s_index_copy(place, 0, sorted.indices, u.inverse);
+    return place ? fac__s_index_copy_(place, 0, o.order, o.group) : NULL;
 }
 
 static fac_tensor *reduce_groups(fac_tensor *values, fac_tensor *group, int64_t n, const char *how, double start) {
@@ -151,8 +150,9 @@ static fac_tensor *reduce_groups(fac_tensor *values, fac_tensor *group, int64_t 
     for (int i = 1; i < values->ndim; i++) sizes[i] = values->sizes[i];
     fac_tensor *at = fac__s_full((fac_ints){sizes, values->ndim}, fac_scalar_f_(start), fac__sparse_dtype(values),
                                  FAC_STRIDED, values->device, (fac_opt_num){0});
-    if (strcmp(how, "sum") == 0) return fac__s_index_add(at, 0, group, values, fac_scalar_i_(1));
-    return fac__s_index_reduce(at, 0, group, values, how, true);
+    if (!at) return NULL;
+    if (strcmp(how, "sum") == 0) return fac__s_index_add_(at, 0, group, values, fac_scalar_i_(1));
+    return fac__s_index_reduce_(at, 0, group, values, how, true);
 }
 
 static fac_tensor *at_groups(fac_tensor *t, fac_tensor *group) { return fac__s_index_select(t, 0, group); }

@@ -106,6 +106,25 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
+enum { SHORT = 64 };
+
+/* Rows of floats that lie as they are needed, and results that do. */
+static bool is_plain(const job *j) {
+    const fac_nest *kept = &j->split.kept, *red = &j->split.reduced;
+    return j->kind == FAC_ACC_F32 && j->direct && red->count <= SHORT && red->ndim <= 1 &&
+           fac__nest_step(red, 0) == 1 && kept->ndim == 1 && kept->stride[1][0] == 1 &&
+           (!j->values || kept->stride[2][0] == 1);
+}
+
+static fac_status run_plain(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const int64_t step = j->split.kept.stride[0][0];
+    FAC_ISA_PICK(fac__argbest_rows_f32)
+    ((const float *)(const void *)j->in + begin * step, step, j->split.reduced.count, end - begin, j->sign,
+     j->values ? (float *)(void *)j->values + begin : NULL, j->indices + begin);
+    return FAC_OK;
+}
+
 static void combine(const job *j) {
     for (int64_t i = 0; i < j->split.kept.count; i++) {
         best acc = j->partial[i * j->blocks];
@@ -205,7 +224,11 @@ static fac_status find(fac_tensor *self, uint64_t mask, int sign, fac_tensor *va
         if (!j.partial) return fac_error();
     }
     int64_t cost = fac__min(n, block) * fac__min(j.width, STRIP);
-    fac_status st = fac__parallel_for(0, items, fac__grain(FAC_GRAIN, cost), columns ? run_columns : run_rows, &j);
+    fac_status st = fac__parallel_for(0, items, fac__grain(FAC_GRAIN, cost),
+                                      columns        ? run_columns
+                                      : is_plain(&j) ? run_plain
+                                                     : run_rows,
+                                      &j);
     if (j.partial && st == FAC_OK) combine(&j);
     fac__free(j.partial);
     return st;

@@ -33,7 +33,30 @@ fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src) {
     return fac__cpu_run(&it, NULL, want, NULL);
 }
 
+/* Many elements without gaps: the bits of one are written over all. */
+enum { MANY = 1 << 14 };
+typedef struct fill_job {
+    char *data, item[16];
+    int64_t size;
+} fill_job;
+
+static fac_status fill_range(void *ctx, int64_t begin, int64_t end) {
+    const fill_job *j = ctx;
+    FAC_ISA_PICK(fac__items_copy_rows)
+    ((size_t)j->size, j->data + begin * j->size, j->size, j->item, 0, end - begin, 1, 0, 0);
+    return FAC_OK;
+}
+
+static fac_status fill_dense(fac_tensor *dst, fac_scalar v) {
+    fill_job j = {.data = fac__data(dst), .size = fac__item_size(dst)};
+    fac__store(j.item, (fac_dtype)dst->dtype, v);
+    return fac__parallel_for(0, dst->numel, FAC_GRAIN, fill_range, &j);
+}
+
 fac_status fac__cpu_fill(fac_tensor *dst, fac_scalar v) {
+    if (dst->numel >= MANY && dst->numel * fac__item_size(dst) < FAC_STREAM_BYTES && dst->flags & FAC_TF_DENSE &&
+        !fac__pending(dst))
+        return fill_dense(dst, v);
     fac_iter it;
     fac_iter_begin(&it, FAC_ITER_ANY_DTYPE);
     FAC_TRY(fac_iter_out(&it, dst));

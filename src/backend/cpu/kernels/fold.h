@@ -18,6 +18,8 @@ typedef fac_fold_fns fac_fold_table[FAC_FOLD_COUNT][FAC_ACC_COUNT];
 
 extern const fac_fold_table fac__folds_default, fac__folds_avx2, fac__folds_avx512;
 static inline fac_fold_fns fac__fold_get(fac_fold_op op, fac_acc k) { return FAC_ISA_PICK(fac__folds)[op][k]; }
+/* A sum in float of elements of dtype d as they become by `map`; NULL where there is none that needs no tile. */
+FAC_ISA_DECLARE(fac_fold_row_fn, fac__fold_sum_of, (fac_dtype d, fac_tile_map map));
 /* Sets n accumulators to the operation's identity. */
 void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n);
 
@@ -40,6 +42,9 @@ FAC_ISA_DECLARE(void, fac__moments_strip_f64,
 FAC_ISA_DECLARE(int64_t, fac__argbest_f32, (const float *x, int64_t n, int sign));
 FAC_ISA_DECLARE(int64_t, fac__argbest_f64, (const double *x, int64_t n, int sign));
 FAC_ISA_DECLARE(int64_t, fac__argbest_i64, (const int64_t *x, int64_t n, int sign));
+/* The same of `rows` rows of n floats, `step` apart, n >= 1; values may be NULL. Both results are dense. */
+FAC_ISA_DECLARE(void, fac__argbest_rows_f32,
+                (const float *x, int64_t step, int64_t n, int64_t rows, int sign, float *values, int64_t *indices));
 /* Row i of n columns against the best of those before it and their places. */
 FAC_ISA_DECLARE(void, fac__argbest_columns_f32,
                 (const float *x, int64_t i, int64_t n, int sign, float *best, int64_t *at));

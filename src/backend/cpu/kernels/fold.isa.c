@@ -1,6 +1,7 @@
 /* Sums are pairwise over blocks of 16 steps of four vectors (cascade.h). Order depends on n alone. */
 #include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/cascade.h"
+#include "backend/cpu/kernels/short_row.h"
 #include "backend/cpu/simd.h"
 #include <math.h>
 
@@ -85,6 +86,54 @@ static void sum_row_f32(const void *vx, int64_t n, void *vacc) {
     *(float *)vacc = (float)(sum + tail);
 }
 
+/* Sums of elements that become floats on the way, a vector at a time. */
+typedef uint16_t half_vu16 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
+typedef uint32_t vu32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
+static inline fac_vf32 load_bf16(const uint16_t *p) {
+    half_vu16 h;
+    memcpy(&h, p, sizeof h);
+    return (fac_vf32)(__builtin_convertvector(h, vu32) << 16);
+}
+static inline fac_vf32 load_number(const float *p) {
+    const fac_vf32 v = fac_load_f32(p);
+    return (fac_vf32)((vu32)v & (vu32)(v == v));
+}
+static inline fac_vf32 load_abs(const float *p) { return (fac_vf32)((vu32)fac_load_f32(p) & 0x7fffffffu); }
+static inline fac_vf32 load_square(const float *p) {
+    const fac_vf32 v = fac_load_f32(p);
+    return v * v;
+}
+static inline float one_bf16(uint16_t x) {
+    const uint32_t bits = (uint32_t)x << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+#define ONE_NUMBER(x) ((x) == (x) ? (x) : 0.0f)
+#define ONE_SQUARE(x) ((x) * (x))
+#define SUM_ROW_OF(NAME, T, LOAD, ONE)                                                    \
+    SUM_LANES(NAME##_lanes, T, fac_vf32, V32, LOAD, cascade_f32)                          \
+    static void NAME(const void *vx, int64_t n, void *vacc) {                             \
+        const T *x = vx;                                                                  \
+        int64_t rest;                                                                     \
+        double sum = lanes_sum(NAME##_lanes(x, n, &rest)), tail = (double)*(float *)vacc; \
+        for (int64_t i = n - rest; i < n; i++) tail += (double)ONE(x[i]);                 \
+        *(float *)vacc = (float)(sum + tail);                                             \
+    }
+SUM_ROW_OF(sum_row_bf16, uint16_t, load_bf16, one_bf16)
+SUM_ROW_OF(sum_row_numbers, float, load_number, ONE_NUMBER)
+SUM_ROW_OF(sum_row_abs, float, load_abs, fabsf)
+SUM_ROW_OF(sum_row_squares, float, load_square, ONE_SQUARE)
+
+fac_fold_row_fn FAC_ISA_NAME(fac__fold_sum_of)(fac_dtype d, fac_tile_map map) {
+    if (d == FAC_BF16 && map == FAC_MAP_NONE) return sum_row_bf16;
+    if (d != FAC_F32) return NULL;
+    return map == FAC_MAP_NAN_TO_ZERO ? sum_row_numbers
+           : map == FAC_MAP_ABS       ? sum_row_abs
+           : map == FAC_MAP_SQUARE    ? sum_row_squares
+                                      : NULL;
+}
+
 static void sum_row_f64(const void *vx, int64_t n, void *vacc) {
     const double *x = vx;
     int64_t rest;
@@ -138,15 +187,42 @@ static void sum_row_c128(const void *vx, int64_t n, void *vacc) {
 #define LARGER_INT(x, a) ((x) > (a) ? (x) : (a))
 #define SMALLER_INT(x, a) ((x) < (a) ? (x) : (a))
 
-LANES_ROW(prod_row_f32, float, 16, MUL)
-LANES_ROW(prod_row_f64, double, 8, MUL)
+/* Four times N products side by side hide the latency of the multiplication. */
+#define PROD_ROW(NAME, T, N)                                                \
+    static void NAME(const void *vx, int64_t n, void *vacc) {               \
+        const T *x = vx;                                                    \
+        T a[N], b[N], c[N], d[N], acc = *(T *)vacc;                         \
+        int64_t i = 0;                                                      \
+        for (int j = 0; j < (N); j++) a[j] = b[j] = c[j] = d[j] = 1;        \
+        for (; i + 4 * (N) <= n; i += 4 * (N)) {                            \
+            for (int j = 0; j < (N); j++) a[j] *= x[i + j];                 \
+            for (int j = 0; j < (N); j++) b[j] *= x[i + (N) + j];           \
+            for (int j = 0; j < (N); j++) c[j] *= x[i + 2 * (N) + j];       \
+            for (int j = 0; j < (N); j++) d[j] *= x[i + 3 * (N) + j];       \
+        }                                                                   \
+        for (; i + (N) <= n; i += (N))                                      \
+            for (int j = 0; j < (N); j++) a[j] *= x[i + j];                 \
+        for (int j = 0; j < (N); j++) a[j] = (a[j] * b[j]) * (c[j] * d[j]); \
+        for (int j = 0; j < (N); j++) acc *= a[j];                          \
+        for (; i < n; i++) acc *= x[i];                                     \
+        *(T *)vacc = acc;                                                   \
+    }
+PROD_ROW(prod_row_f32, float, 16)
+PROD_ROW(prod_row_f64, double, 8)
 LANES_ROW(prod_row_u64, uint64_t, 8, MUL)
-LANES_ROW(max_row_f64, double, 16, LARGER)
-LANES_ROW(min_row_f64, double, 16, SMALLER)
 LANES_ROW(max_row_i64, int64_t, 16, LARGER_INT)
 LANES_ROW(min_row_i64, int64_t, 16, SMALLER_INT)
 
+/* The better of each lane; a NaN of x is taken, and one of a kept. */
 #if FAC_VECTOR_BYTES == 64
+static inline fac_vf64 larger_f64(fac_vf64 x, fac_vf64 a) {
+    __m512d v = (__m512d)x, m = _mm512_max_pd(v, (__m512d)a);
+    return (fac_vf64)_mm512_mask_mov_pd(m, _mm512_cmp_pd_mask(v, v, _CMP_UNORD_Q), v);
+}
+static inline fac_vf64 smaller_f64(fac_vf64 x, fac_vf64 a) {
+    __m512d v = (__m512d)x, m = _mm512_min_pd(v, (__m512d)a);
+    return (fac_vf64)_mm512_mask_mov_pd(m, _mm512_cmp_pd_mask(v, v, _CMP_UNORD_Q), v);
+}
 static inline fac_vf32 larger_f32(fac_vf32 x, fac_vf32 a) {
     __m512 v = (__m512)x, m = _mm512_max_ps(v, (__m512)a);
     return (fac_vf32)_mm512_mask_mov_ps(m, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
@@ -156,6 +232,14 @@ static inline fac_vf32 smaller_f32(fac_vf32 x, fac_vf32 a) {
     return (fac_vf32)_mm512_mask_mov_ps(m, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v);
 }
 #elif FAC_VECTOR_BYTES == 32
+static inline fac_vf64 larger_f64(fac_vf64 x, fac_vf64 a) {
+    __m256d v = (__m256d)x, m = _mm256_max_pd(v, (__m256d)a);
+    return (fac_vf64)_mm256_blendv_pd(m, v, _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
+}
+static inline fac_vf64 smaller_f64(fac_vf64 x, fac_vf64 a) {
+    __m256d v = (__m256d)x, m = _mm256_min_pd(v, (__m256d)a);
+    return (fac_vf64)_mm256_blendv_pd(m, v, _mm256_cmp_pd(v, v, _CMP_UNORD_Q));
+}
 static inline fac_vf32 larger_f32(fac_vf32 x, fac_vf32 a) {
     __m256 v = (__m256)x, m = _mm256_max_ps(v, (__m256)a);
     return (fac_vf32)_mm256_blendv_ps(m, v, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
@@ -169,6 +253,14 @@ static inline fac_vf32 larger_f32(fac_vf32 x, fac_vf32 a) {
     for (int j = 0; j < V32; j++) a[j] = LARGER(x[j], a[j]);
     return a;
 }
+static inline fac_vf64 larger_f64(fac_vf64 x, fac_vf64 a) {
+    for (int j = 0; j < V64; j++) a[j] = LARGER(x[j], a[j]);
+    return a;
+}
+static inline fac_vf64 smaller_f64(fac_vf64 x, fac_vf64 a) {
+    for (int j = 0; j < V64; j++) a[j] = SMALLER(x[j], a[j]);
+    return a;
+}
 static inline fac_vf32 smaller_f32(fac_vf32 x, fac_vf32 a) {
     for (int j = 0; j < V32; j++) a[j] = SMALLER(x[j], a[j]);
     return a;
@@ -177,31 +269,33 @@ static inline fac_vf32 smaller_f32(fac_vf32 x, fac_vf32 a) {
 
 /* Four vectors hide the latency of the comparison. The last vector overlaps the one before it, and halves of lanes are folded:
    scalar loops would branch at each element. */
-#define EXTREME_ROW_F32(NAME, VSTEP, STEP)                                                               \
-    static void NAME(const void *vx, int64_t n, void *vacc) {                                            \
-        const float *x = vx;                                                                             \
-        float acc = *(float *)vacc;                                                                      \
-        int64_t i = 0;                                                                                   \
-        if (n >= V32) {                                                                                  \
-            fac_vf32 a0 = fac_load_f32(x), a1 = a0, a2 = a0, a3 = a0;                                    \
-            for (i = V32; i + 4 * V32 <= n; i += 4 * V32) {                                              \
-                a0 = VSTEP(fac_load_f32(x + i), a0);                                                     \
-                a1 = VSTEP(fac_load_f32(x + i + V32), a1);                                               \
-                a2 = VSTEP(fac_load_f32(x + i + 2 * V32), a2);                                           \
-                a3 = VSTEP(fac_load_f32(x + i + 3 * V32), a3);                                           \
-            }                                                                                            \
-            for (; i + V32 <= n; i += V32) a0 = VSTEP(fac_load_f32(x + i), a0);                          \
-            if (i < n) a1 = VSTEP(fac_load_f32(x + n - V32), a1);                                        \
-            a0 = VSTEP(VSTEP(a0, a1), VSTEP(a2, a3));                                                    \
-            for (int w = 1; w < V32; w *= 2) a0 = VSTEP(FAC_ZIP_LO_F32(a0, a0), FAC_ZIP_HI_F32(a0, a0)); \
-            acc = STEP(a0[0], acc);                                                                      \
-            i = n;                                                                                       \
-        }                                                                                                \
-        for (; i < n; i++) acc = STEP(x[i], acc);                                                        \
-        *(float *)vacc = acc;                                                                            \
+#define EXTREME_ROW(NAME, T, S, ZIP, VT, L, VSTEP, STEP)                                                   \
+    static void NAME(const void *vx, int64_t n, void *vacc) {                                              \
+        const T *x = vx;                                                                                   \
+        T acc = *(T *)vacc;                                                                                \
+        int64_t i = 0;                                                                                     \
+        if (n >= L) {                                                                                      \
+            VT a0 = fac_load_##S(x), a1 = a0, a2 = a0, a3 = a0;                                            \
+            for (i = L; i + 4 * L <= n; i += 4 * L) {                                                      \
+                a0 = VSTEP(fac_load_##S(x + i), a0);                                                       \
+                a1 = VSTEP(fac_load_##S(x + i + L), a1);                                                   \
+                a2 = VSTEP(fac_load_##S(x + i + 2 * L), a2);                                               \
+                a3 = VSTEP(fac_load_##S(x + i + 3 * L), a3);                                               \
+            }                                                                                              \
+            for (; i + L <= n; i += L) a0 = VSTEP(fac_load_##S(x + i), a0);                                \
+            if (i < n) a1 = VSTEP(fac_load_##S(x + n - L), a1);                                            \
+            a0 = VSTEP(VSTEP(a0, a1), VSTEP(a2, a3));                                                      \
+            for (int w = 1; w < L; w *= 2) a0 = VSTEP(FAC_ZIP_LO_##ZIP(a0, a0), FAC_ZIP_HI_##ZIP(a0, a0)); \
+            acc = STEP(a0[0], acc);                                                                        \
+            i = n;                                                                                         \
+        }                                                                                                  \
+        for (; i < n; i++) acc = STEP(x[i], acc);                                                          \
+        *(T *)vacc = acc;                                                                                  \
     }
-EXTREME_ROW_F32(max_row_f32, larger_f32, LARGER)
-EXTREME_ROW_F32(min_row_f32, smaller_f32, SMALLER)
+EXTREME_ROW(max_row_f32, float, f32, F32, fac_vf32, V32, larger_f32, LARGER)
+EXTREME_ROW(min_row_f32, float, f32, F32, fac_vf32, V32, smaller_f32, SMALLER)
+EXTREME_ROW(max_row_f64, double, f64, F64, fac_vf64, V64, larger_f64, LARGER)
+EXTREME_ROW(min_row_f64, double, f64, F64, fac_vf64, V64, smaller_f64, SMALLER)
 
 static void prod_row_c128(const void *vx, int64_t n, void *vacc) {
     const double *x = vx;
@@ -416,6 +510,27 @@ int64_t FAC_ISA_NAME(fac__argbest_i64)(const int64_t *x, int64_t n, int sign) {
         if (sign > 0 ? x[i] > x[where] : x[i] < x[where]) where = i;
     }
     return where;
+}
+
+/* A row of at most a vector is compared in registers; the fill is no better than any element. */
+static inline int64_t short_place(const float *x, int64_t n, int sign, float *best) {
+    const fac_vf32 v = fac__short_load(x, n, sign > 0 ? -INFINITY : INFINITY);
+    *best = sign > 0 ? fac__fold_max(v)[0] : fac__fold_min(v)[0];
+    return __builtin_ctz(hits_f32(v, *best));
+}
+
+void FAC_ISA_NAME(fac__argbest_rows_f32)(const float *x, int64_t step, int64_t n, int64_t rows, int sign, float *values,
+                                         int64_t *indices) {
+    for (int64_t i = 0; i < rows; i++, x += step) {
+        float best;
+        if (n <= V32) {
+            indices[i] = short_place(x, n, sign, &best);
+        } else {
+            indices[i] = FAC_ISA_NAME(fac__argbest_f32)(x, n, sign);
+            best = x[indices[i]];
+        }
+        if (values) values[i] = best;
+    }
 }
 
 /* ---- running sums ------------------------------------------------------------------------------------------------------- */

@@ -1,16 +1,18 @@
 /* Margin losses over rows of classes and their gradients. Rows are widened to double, one thread each; the losses of blocks of rows
    are added in order, in double. */
+#include "backend/cpu/kernels/margin.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"
 #include "ops_gen.h"
+#include <math.h>
 
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
 
 typedef struct margin_job margin_job;
-/* The loss of a row x, or, with dx, its gradient times g into dx. */
-typedef double (*row_fn)(const margin_job *j, int64_t row, const double *x, double *dx, double g);
+/* The loss of a row x, or, with dx, its gradient times g into dx. Overwrites x, behind which lie dx and room for another row. */
+typedef double (*row_fn)(const margin_job *j, int64_t row, double *x, double *dx, double g);
 
 struct margin_job {
     row_fn fn;
@@ -38,20 +40,15 @@ static void put(char *p, fac_dtype d, int64_t i, double v) {
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
 
-static double multi_margin_row(const margin_job *j, int64_t row, const double *x, double *dx, double g) {
+static double multi_margin_row(const margin_job *j, int64_t row, double *x, double *dx, double g) {
     const int64_t y = j->target[row];
     const double w = (j->weight ? get(j->weight, j->dtype, y * j->weight_step) : 1) / (double)j->classes;
-    double loss = 0, at_target = 0;
-    for (int64_t c = 0; c < j->classes; c++) {
-        const double z = j->margin - x[y] + x[c];
-        const bool counts = c != y && z > 0;
-        const double slope = !counts ? 0 : j->square ? 2 * z * w * g : w * g;
-        loss += !counts ? 0 : j->square ? z * z * w : z * w;
-        at_target -= slope;
-        if (dx) dx[c] = slope;
-    }
-    if (dx) dx[y] = at_target;
-    return loss;
+    const double shift = j->margin - x[y];
+    x[y] = -INFINITY; /* the target itself does not count */
+    if (!dx) return FAC_ISA_PICK(fac__hinge_sum)(x, j->classes, shift, j->square) * w;
+    memset(dx, 0, (size_t)j->classes * sizeof *dx);
+    dx[y] = 0.0 - FAC_ISA_PICK(fac__hinge_slopes)(x, j->classes, shift, j->square, w * g, dx);
+    return 0;
 }
 
 /* Targets of a row, which end at the first -1. */
@@ -61,27 +58,31 @@ static int64_t targets_of(const margin_job *j, int64_t row) {
     return n;
 }
 
-static double multilabel_row(const margin_job *j, int64_t row, const double *x, double *dx, double g) {
+static double multilabel_row(const margin_job *j, int64_t row, double *x, double *dx, double g) {
     const int64_t *target = j->target + row * j->classes, n = targets_of(j, row);
-    const char *flags = j->flags + row * j->classes * fac__dtype_size(j->dtype);
-    const double slope = g / (double)j->classes;
-    double loss = 0;
-    for (int64_t c = 0; dx && c < j->classes; c++) dx[c] = 0;
-    for (int64_t c = 0; c < j->classes; c++) {
-        if (get(flags, j->dtype, c) != 0) continue;
-        for (int64_t i = 0; i < n; i++) {
-            const double z = 1 - x[target[i]] + x[c];
-            if (!(z > 0)) continue;
-            loss += z;
-            if (!dx) continue;
-            dx[target[i]] -= slope;
-            dx[c] += slope;
-        }
+    double *flags = x + 2 * j->classes, *others = flags, loss = 0;
+    if (dx) memset(dx, 0, (size_t)j->classes * sizeof *dx);
+    if (!n) return 0;
+    if (dx) { /* the flags are a caller's */
+        fac__tile_load(FAC_ACC_F64, flags, j->flags + row * j->classes * fac__dtype_size(j->dtype), j->dtype, 1,
+                       j->classes);
+        for (int64_t c = 0; c < j->classes; c++) others[c] = flags[c] != 0 ? -INFINITY : x[c];
+    } else {
+        memcpy(others, x, (size_t)j->classes * sizeof *others);
+        for (int64_t i = 0; i < n; i++) others[target[i]] = -INFINITY;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double shift = 1 - x[target[i]];
+        if (dx)
+            dx[target[i]] -=
+                FAC_ISA_PICK(fac__hinge_slopes)(others, j->classes, shift, false, g / (double)j->classes, dx);
+        else
+            loss += FAC_ISA_PICK(fac__hinge_sum)(others, j->classes, shift, false);
     }
     return loss / (double)j->classes;
 }
 
-/* room: two rows of doubles. */
+/* room: three rows of doubles. */
 static fac_status rows_range(void *ctx, int64_t begin, int64_t end, void *room) {
     const margin_job *j = ctx;
     double *x = room, *dx = j->grad ? x + j->classes : NULL;
@@ -100,7 +101,7 @@ static fac_status rows_range(void *ctx, int64_t begin, int64_t end, void *room) 
 
 static fac_status run_rows(margin_job *j) {
     return fac__parallel_for_scratch(0, j->rows, fac__grain(FAC_GRAIN / 8, j->classes),
-                                     fac__mul_or_max(j->classes, 2 * sizeof(double)), rows_range, j);
+                                     fac__mul_or_max(j->classes, 3 * sizeof(double)), rows_range, j);
 }
 
 /* ---- operands and results ------------------------------------------------------------------------------------------------- */
@@ -120,11 +121,24 @@ static void margin_free(margin_job *j) {
     for (size_t i = 0; i < FAC_COUNT(j->owned); i++) fac__unref(j->owned[i]);
 }
 
-static fac_status check_classes(const margin_job *j, int64_t n, int64_t least) {
-    for (int64_t i = 0; i < n; i++)
-        FAC_CHECK(j->target[i] >= least && j->target[i] < j->classes, FAC_ERR_INDEX,
+typedef struct check_job {
+    const margin_job *j;
+    int64_t least;
+} check_job;
+
+static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
+    const check_job *k = ctx;
+    const margin_job *j = k->j;
+    if (!FAC_ISA_PICK(fac__some_outside)(j->target + begin, end - begin, k->least, j->classes)) return FAC_OK;
+    for (int64_t i = begin; i < end; i++)
+        FAC_CHECK(j->target[i] >= k->least && j->target[i] < j->classes, FAC_ERR_INDEX,
                   "target %lld is out of range for %lld classes", (long long)j->target[i], (long long)j->classes);
     return FAC_OK;
+}
+
+static fac_status check_classes(const margin_job *j, int64_t n, int64_t least) {
+    check_job k = {j, least};
+    return fac__parallel_for(0, n, FAC_GRAIN, check_range, &k);
 }
 
 /* The losses of all rows into out: each, or their sum or mean. */
@@ -183,11 +197,16 @@ fac_status multi_margin_loss_backward_cpu(fac_structured *s, fac_tensor *grad_ou
 }
 
 /* A one for each class that is a target. */
-static void mark_targets(const margin_job *j, char *flags) {
-    memset(flags, 0, (size_t)(j->rows * j->classes) * fac__dtype_size(j->dtype));
-    for (int64_t row = 0; row < j->rows; row++)
+static fac_status mark_range(void *ctx, int64_t begin, int64_t end) {
+    const margin_job *j = ctx;
+    const int64_t item = fac__dtype_size(j->dtype);
+    char one[16];
+    put(one, j->dtype, 0, 1);
+    memset(j->flags + begin * j->classes * item, 0, (size_t)((end - begin) * j->classes * item));
+    for (int64_t row = begin; row < end; row++)
         for (int64_t i = 0, n = targets_of(j, row); i < n; i++)
-            put(flags, j->dtype, row * j->classes + j->target[row * j->classes + i], 1);
+            memcpy(j->flags + (row * j->classes + j->target[row * j->classes + i]) * item, one, (size_t)item);
+    return FAC_OK;
 }
 
 /* The flags are marked apart, since the loss reads them and may want for memory before anything may be written. */
@@ -196,7 +215,7 @@ static fac_status multilabel_forward(margin_job *j, fac_tensor *loss, const fac_
     const fac_tensor *t = is_target->t;
     FAC_TRY(fac__empty(t->sizes, t->ndim, j->dtype, t->device, &j->owned[2]));
     j->flags = fac__data(j->owned[2]);
-    if (j->rows) mark_targets(j, j->flags);
+    FAC_TRY(fac__parallel_for(0, j->rows, fac__grain(FAC_GRAIN, j->classes), mark_range, j));
     FAC_TRY(run_forward(j, loss, reduction));
     if (t->numel) memcpy(fac__data(t), j->flags, (size_t)t->numel * fac__dtype_size(j->dtype));
     return FAC_OK;

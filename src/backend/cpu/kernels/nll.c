@@ -1,6 +1,7 @@
-/* Losses over classes. nll_loss reads one element per target; _cross_entropy reads each row of logits once (maximum and sum
+/* Losses over classes. nll_loss reads one element per target, a tile of targets at a time; _cross_entropy reads each row of logits once (maximum and sum
    of exponentials while it is in cache) and its gradient writes each row once. Targets are cut in fixed blocks whose sums
    are added in order, in double. */
+#include "backend/cpu/kernels/nll.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/kernels/softmax.h"
@@ -9,7 +10,7 @@
 #include "ops_gen.h"
 #include <math.h>
 
-#define BLOCK 16384
+#define BLOCK 8192
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
 enum { TARGET, INPUT, LOSS, OPERANDS }; /* of the nest over targets; LOSS: losses or their gradients */
 
@@ -19,7 +20,7 @@ typedef struct job {
     char *out;
     fac_dtype target_dtype, dtype, loss_dtype;
     int64_t classes, class_step, weight_step, ignore, reduction, block;
-    bool backward;
+    bool clears;     /* the places of points that are not their class' are set to zero with them */
     double scale;    /* of the gradient */
     double *partial; /* [blocks][2]: loss, weight */
     char *sums;      /* _cross_entropy: the terms of each row's log-sum-exp; else NULL */
@@ -37,14 +38,23 @@ static void put(char *p, fac_dtype d, int64_t i, double v) {
     fac__tile_store(FAC_ACC_F64, &v, p + i * fac__dtype_size(d), d, 1, 1);
 }
 
-/* The class at a point: -1 if it is to be ignored. */
-static fac_status class_at(const job *j, const fac_cursor *c, int64_t *out) {
-    const char *p = j->target + c->offset[TARGET] * fac__dtype_size(j->target_dtype);
-    int64_t t = j->target_dtype == FAC_I64 ? *(const int64_t *)(const void *)p : (int64_t) * (const uint8_t *)p;
-    *out = -1;
-    if (t == j->ignore) return FAC_OK;
+static int64_t target_at(const job *j, int64_t offset) {
+    const char *p = j->target + offset * fac__dtype_size(j->target_dtype);
+    return j->target_dtype == FAC_I64 ? *(const int64_t *)(const void *)p : (int64_t) * (const uint8_t *)p;
+}
+
+static fac_status check_class(const job *j, int64_t t) {
     FAC_CHECK(t >= 0 && t < j->classes, FAC_ERR_INDEX, "Target %lld is out of bounds for %lld classes", (long long)t,
               (long long)j->classes);
+    return FAC_OK;
+}
+
+/* The class at a point: -1 if it is to be ignored. */
+static fac_status class_at(const job *j, const fac_cursor *c, int64_t *out) {
+    const int64_t t = target_at(j, c->offset[TARGET]);
+    *out = -1;
+    if (t == j->ignore) return FAC_OK;
+    FAC_TRY(check_class(j, t));
     *out = t;
     return FAC_OK;
 }
@@ -87,11 +97,102 @@ static void terms_of(const job *j, const void *line, double out[2]) {
     out[0] = (double)terms[0], out[1] = (double)terms[1];
 }
 
-/* Minus the log-probability of class t. For logits the terms of the row's log-sum-exp are found (and kept) on the way. */
-static double point_loss(const job *j, const fac_cursor *c, int64_t i, int64_t t, void *buffer) {
+/* ---- tiles: points that follow each other along the fastest dimension -------------------------------------------------- */
+
+enum { POINTS = 256 };
+
+/* The classes of n points, -1 for those that are to be ignored. */
+static fac_status classes_of(const job *j, const fac_cursor *c, int64_t n, int64_t *restrict classes) {
+    const int64_t step = fac__nest_step(&j->nest, TARGET), at = c->offset[TARGET];
+    const char *p = j->target + at * fac__dtype_size(j->target_dtype);
+    const bool good =
+        j->target_dtype == FAC_I64
+            ? FAC_ISA_PICK(fac__nll_classes_i64)((const int64_t *)(const void *)p, step, n, j->classes, j->ignore,
+                                                 classes)
+            : FAC_ISA_PICK(fac__nll_classes_u8)((const uint8_t *)p, step, n, j->classes, j->ignore, classes);
+    for (int64_t i = 0; !good && i < n; i++)
+        if (target_at(j, at + i * step) != j->ignore) FAC_TRY(check_class(j, target_at(j, at + i * step)));
+    return FAC_OK;
+}
+
+/* x[i] = the element of class t[i] at point i, 0 for -1; points are `step` apart, classes `class_step`. */
+static void pick(const job *j, const char *p, int64_t step, int64_t class_step, const int64_t *t, int64_t n,
+                 double *x) {
+    fac_item8 raw[POINTS];
+    FAC_ISA_PICK(fac__nll_pick)((size_t)fac__dtype_size(j->dtype), p, step, class_step, t, n, raw);
+    fac__tile_load(FAC_ACC_F64, x, raw, j->dtype, 1, n);
+}
+
+static void weights_of(const job *j, const int64_t *t, int64_t n, double *w) {
+    if (j->weight) {
+        pick(j, j->weight, 0, j->weight_step, t, n, w);
+    } else {
+        for (int64_t i = 0; i < n; i++) w[i] = t[i] < 0 ? 0.0 : 1.0;
+    }
+}
+
+/* Weighted logarithms and weights of a block's points, added up side by side. */
+enum { SIDES = 8 };
+typedef struct totals {
+    double log[SIDES], weight[SIDES];
+} totals;
+
+static void add_up(double *restrict sums, const double *x, int64_t n) {
+    int64_t i = 0;
+    for (; i + SIDES <= n; i += SIDES)
+        for (int k = 0; k < SIDES; k++) sums[k] += x[i + k];
+    for (int k = 0; i + k < n; k++) sums[k] += x[i + k];
+}
+
+static double together(const double *s) { return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])); }
+
+static fac_status forward_tile(const job *j, const fac_cursor *c, int64_t n, totals *sums) {
+    int64_t t[POINTS];
+    double x[POINTS], w[POINTS];
+    FAC_TRY(classes_of(j, c, n, t));
+    pick(j, j->input + c->offset[INPUT] * fac__dtype_size(j->dtype), fac__nest_step(&j->nest, INPUT), j->class_step, t,
+         n, x);
+    if (!j->weight && !j->out) {
+        int64_t some = 0;
+        for (int64_t i = 0; i < n; i++) some += t[i] >= 0;
+        sums->weight[0] += (double)some;
+    } else {
+        weights_of(j, t, n, w);
+        for (int64_t i = 0; i < n; i++) x[i] = t[i] < 0 ? 0.0 : x[i] * w[i];
+        add_up(sums->weight, w, n);
+    }
+    add_up(sums->log, x, n);
+    for (int64_t i = 0; j->out && i < n; i++) x[i] = t[i] < 0 ? 0.0 : -x[i];
+    if (j->out)
+        fac__tile_store(FAC_ACC_F64, x, j->out + c->offset[LOSS] * fac__dtype_size(j->loss_dtype), j->loss_dtype,
+                        fac__nest_step(&j->nest, LOSS), n);
+    return FAC_OK;
+}
+
+/* Points from the cursor to the end of its run, of a tile, or of the block. */
+static int64_t next_tile(const job *j, const fac_cursor *c, int64_t left) {
+    return fac__min(fac__min(fac__nest_run(&j->nest, c), left), POINTS);
+}
+
+static fac_status nll_block(const job *j, int64_t b) {
+    totals sums = {{0}, {0}};
+    fac_cursor c;
+    const int64_t end = fac__min(j->nest.count, (b + 1) * j->block);
+    fac__nest_seek(&j->nest, OPERANDS, b * j->block, &c);
+    for (int64_t i = b * j->block, n; i < end; i += n) {
+        n = next_tile(j, &c, end - i);
+        FAC_TRY(forward_tile(j, &c, n, &sums));
+        fac__nest_advance(&j->nest, OPERANDS, n, &c);
+    }
+    j->partial[2 * b] = 0.0 - together(sums.log);
+    j->partial[2 * b + 1] = together(sums.weight);
+    return FAC_OK;
+}
+
+/* Minus the log-probability of class t of a row of logits. The terms of its log-sum-exp are found and kept on the way. */
+static double row_loss(const job *j, const fac_cursor *c, int64_t i, int64_t t, void *buffer) {
     const char *row = j->input + c->offset[INPUT] * fac__dtype_size(j->dtype);
     double x = t < 0 ? 0.0 : get(row, j->dtype, t * j->class_step);
-    if (!j->sums) return -x;
     const void *line = row;
     if (!fac__acc_is(j->kind, j->dtype) || j->class_step != 1) {
         fac__tile_load(j->kind, buffer, row, j->dtype, j->class_step, j->classes);
@@ -103,7 +204,7 @@ static double point_loss(const job *j, const fac_cursor *c, int64_t i, int64_t t
     return (terms[0] - x) + terms[1];
 }
 
-static fac_status forward_block(const job *j, int64_t b, void *buffer) {
+static fac_status logits_block(const job *j, int64_t b, void *buffer) {
     double loss = 0, total = 0;
     fac_cursor c;
     int64_t end = fac__min(j->nest.count, (b + 1) * j->block);
@@ -111,8 +212,7 @@ static fac_status forward_block(const job *j, int64_t b, void *buffer) {
     for (int64_t i = b * j->block; i < end; i++, fac__nest_advance(&j->nest, OPERANDS, 1, &c)) {
         int64_t t;
         FAC_TRY(class_at(j, &c, &t));
-        double w = t < 0 ? 0.0 : weight_of(j, t);
-        double one = t < 0 && !j->sums ? 0.0 : point_loss(j, &c, i, t, buffer) * w;
+        double w = t < 0 ? 0.0 : weight_of(j, t), one = row_loss(j, &c, i, t, buffer) * w;
         if (t < 0) one = 0;
         if (j->out) put(j->out, j->loss_dtype, c.offset[LOSS], one);
         loss += one;
@@ -124,7 +224,8 @@ static fac_status forward_block(const job *j, int64_t b, void *buffer) {
 }
 
 static fac_status forward_blocks(void *ctx, int64_t begin, int64_t end, void *buffer) {
-    for (int64_t b = begin; b < end; b++) FAC_TRY(forward_block(ctx, b, buffer));
+    const job *j = ctx;
+    for (int64_t b = begin; b < end; b++) FAC_TRY(j->sums ? logits_block(j, b, buffer) : nll_block(j, b));
     return FAC_OK;
 }
 
@@ -185,26 +286,51 @@ static double point_scale(const job *j, const fac_cursor *c, int64_t t) {
     return t < 0 ? 0.0 : weight_of(j, t) * j->scale * get(j->loss, j->loss_dtype, c->offset[LOSS]);
 }
 
+/* Gradients of n points, into the places of their classes. */
+static fac_status scatter_tile(const job *j, const fac_cursor *c, int64_t n) {
+    const int64_t step = fac__nest_step(&j->nest, INPUT), size = fac__dtype_size(j->dtype);
+    char *out = j->out + c->offset[INPUT] * size;
+    int64_t t[POINTS];
+    double w[POINTS], g[POINTS];
+    fac_item8 raw[POINTS];
+    FAC_TRY(classes_of(j, c, n, t));
+    weights_of(j, t, n, w);
+    fac__tile_load(FAC_ACC_F64, g, j->loss + c->offset[LOSS] * fac__dtype_size(j->loss_dtype), j->loss_dtype,
+                   fac__nest_step(&j->nest, LOSS), n);
+    for (int64_t i = 0; i < n; i++) w[i] = -(w[i] * j->scale * g[i]);
+    fac__tile_store(FAC_ACC_F64, w, raw, j->dtype, 1, n);
+    if (j->clears) memset(out, 0, (size_t)(n * step * size));
+    FAC_ISA_PICK(fac__nll_put)((size_t)size, out, step, j->class_step, t, n, raw);
+    return FAC_OK;
+}
+
 static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     fac_cursor c;
     fac__nest_seek(&j->nest, OPERANDS, begin, &c);
-    for (int64_t i = begin; i < end; i++, fac__nest_advance(&j->nest, OPERANDS, 1, &c)) {
-        int64_t t;
-        FAC_TRY(class_at(j, &c, &t));
-        if (t >= 0) put(j->out, j->dtype, c.offset[INPUT] + t * j->class_step, -point_scale(j, &c, t));
+    for (int64_t i = begin, n; i < end; i += n) {
+        n = next_tile(j, &c, end - i);
+        FAC_TRY(scatter_tile(j, &c, n));
+        fac__nest_advance(&j->nest, OPERANDS, n, &c);
     }
     return FAC_OK;
 }
 
 static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
+    int64_t t[POINTS];
     fac_cursor c;
     fac__nest_seek(&j->nest, OPERANDS, begin, &c);
-    for (int64_t i = begin; i < end; i++, fac__nest_advance(&j->nest, OPERANDS, 1, &c)) {
-        int64_t t;
-        FAC_TRY(class_at(j, &c, &t));
+    for (int64_t i = begin, n; i < end; i += n) {
+        n = next_tile(j, &c, end - i);
+        FAC_TRY(classes_of(j, &c, n, t));
+        fac__nest_advance(&j->nest, OPERANDS, n, &c);
     }
+    return FAC_OK;
+}
+
+static fac_status clear_range(void *ctx, int64_t begin, int64_t end) {
+    memset((char *)ctx + begin, 0, (size_t)(end - begin));
     return FAC_OK;
 }
 
@@ -218,10 +344,13 @@ static void plan_backward(job *j, fac_tensor *grad_in, fac_tensor *grad, fac_ten
     j->scale = reduction == REDUCE_MEAN ? 1.0 / get(fac__data(total), (fac_dtype)total->dtype, 0) : 1.0;
 }
 
-/* All classes are known to be in range before the first zero is written. */
+/* All classes are known to be in range before the first zero is written. Rows of classes are cleared as they are come to. */
 static fac_status scatter(job *j, const fac_tensor *out) {
     FAC_TRY(fac__parallel_for(0, j->nest.count, BLOCK, check_range, j));
-    memset(fac__data(out), 0, (size_t)out->numel * fac__dtype_size((fac_dtype)out->dtype));
+    j->clears = j->class_step == 1 && j->nest.ndim == 1 && fac__nest_step(&j->nest, INPUT) == j->classes;
+    if (!j->clears)
+        FAC_TRY(fac__parallel_for(0, out->numel * fac__dtype_size((fac_dtype)out->dtype), 4 * FAC_GRAIN, clear_range,
+                                  fac__data(out)));
     return fac__parallel_for(0, j->nest.count, BLOCK, scatter_range, j);
 }
 

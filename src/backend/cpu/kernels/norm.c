@@ -46,9 +46,28 @@ static void stat_set(const fac_rows *r, int64_t i, double v) {
     if (r->data) fac__tile_store(FAC_ACC_F64, &v, r->data + i * fac__dtype_size(r->dtype), r->dtype, 1, 1);
 }
 
+enum { SHORT = 64 };
+static bool is_short(const job *j) {
+    return j->kind == FAC_ACC_F32 && j->n <= SHORT && j->x.dtype == FAC_F32 && j->y.dtype == FAC_F32 &&
+           (!j->mean.data || j->mean.dtype == FAC_F32) && (!j->rstd.data || j->rstd.dtype == FAC_F32);
+}
+
+/* Rows that are so short that a call for each would be most of the work. */
+static void short_rows(const job *j, int64_t begin, int64_t end) {
+    float *const data[] = {(float *)(void *)j->x.data, (float *)(void *)j->y.data, (float *)(void *)j->mean.data,
+                           (float *)(void *)j->rstd.data};
+    FAC_ISA_PICK(fac__norm_short_rows)
+    (data[0] + begin * j->n, j->n, end - begin, j->centred, j->eps, j->w_row, j->b_row, data[1] + begin * j->n,
+     data[2] ? data[2] + begin : NULL, data[3] ? data[3] + begin : NULL);
+}
+
 static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const job *j = ctx;
     const buffers b = buffers_in(j, scratch);
+    if (is_short(j)) {
+        short_rows(j, begin, end);
+        return FAC_OK;
+    }
     for (int64_t i = begin; i < end; i++) {
         const void *x = fac__rows_read(&j->x, i, b.x);
         void *y = fac__rows_place(&j->y, i, b.out);

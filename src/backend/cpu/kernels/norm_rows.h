@@ -33,6 +33,12 @@
     /* sum x^2. */                                                                                                     \
     FAC_ISA_DECLARE(double, fac__square_sum_##S, (const T *x, int64_t n))
 
+/* y = (x - mean) * rstd * w + b of `rows` rows of n floats each, which are few; w, b NULL or of n. The mean, 0 unless centred, and
+   rstd = 1 / sqrt(mean of (x - mean)^2 + eps) of each row are found in double, and written unless `means` or `rstds` is NULL. */
+FAC_ISA_DECLARE(void, fac__norm_short_rows,
+                (const float *x, int64_t n, int64_t rows, bool centred, double eps, const float *w, const float *b,
+                 float *y, float *means, float *rstds));
+
 FAC_NORM_FNS(float, f32);
 FAC_NORM_FNS(double, f64);
 

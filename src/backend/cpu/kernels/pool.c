@@ -4,6 +4,7 @@
 #include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/pool_last.h"
+#include "backend/cpu/kernels/pool_rows.h"
 #include "backend/cpu/parallel.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
@@ -99,45 +100,31 @@ MAX_PLANE(max_bf16, uint16_t, float, fac__bf16_to_f32)
 MAX_PLANE(max_f32, float, float, SAME)
 MAX_PLANE(max_f64, double, double, SAME)
 
-/* The most common case of all, windows of two columns and one or two rows side by side, without clipping: branch-free along a row. */
-#define MAX_BY_2(NAME, ROWS)                                                                                 \
-    static void NAME(const pool_job *j, int64_t plane) {                                                     \
-        const fac_pool *p = &j->p;                                                                           \
-        int64_t width = p->in[2];                                                                            \
-        const float *from = (const float *)(const void *)j->from + plane * p->in_count;                      \
-        float *to = (float *)(void *)j->to + plane * p->out_count;                                           \
-        int64_t *indices = j->indices + plane * p->out_count;                                                \
-        for (int64_t y = 0; y < p->out[1]; y++)                                                              \
-            for (int64_t x = 0; x < p->out[2]; x++) {                                                        \
-                int64_t at = (ROWS)*y * width + 2 * x, places[4] = {at, at + 1, at + width, at + width + 1}; \
-                int64_t best = at;                                                                           \
-                float top = from[at];                                                                        \
-                for (int k = 1; k < 2 * (ROWS); k++) {                                                       \
-                    float v = from[places[k]];                                                               \
-                    bool better = (v > top) | ((v != v) & (top == top));                                     \
-                    top = better ? v : top;                                                                  \
-                    best = better ? places[k] : best;                                                        \
-                }                                                                                            \
-                to[y * p->out[2] + x] = top;                                                                 \
-                indices[y * p->out[2] + x] = best;                                                           \
-            }                                                                                                \
-    }
-MAX_BY_2(max_f32_1x2, 1)
-MAX_BY_2(max_f32_2x2, 2)
+/* The most common case of all, windows of two columns and one or two rows and planes side by side, without clipping. */
+static void max_f32_by_2(const pool_job *j, int64_t plane) {
+    const fac_pool *p = &j->p;
+    const float *from = (const float *)(const void *)j->from + plane * p->in_count;
+    float *to = (float *)(void *)j->to + plane * p->out_count;
+    int64_t *indices = j->indices + plane * p->out_count, first[4];
+    for (int64_t z = 0; z < p->out[0]; z++)
+        for (int64_t y = 0; y < p->out[1]; y++, to += p->out[2], indices += p->out[2]) {
+            int rows = 0;
+            for (int64_t dz = 0; dz < p->kernel[0]; dz++)
+                for (int64_t dy = 0; dy < p->kernel[1]; dy++)
+                    first[rows++] = ((p->kernel[0] * z + dz) * p->in[1] + p->kernel[1] * y + dy) * p->in[2];
+            FAC_ISA_PICK(fac__max_pairs_f32)(from, first, rows, p->out[2], to, indices);
+        }
+}
 
-static bool is_by_2(const fac_pool *p, int64_t rows) {
-    if (p->adaptive || p->kernel[0] != 1 || p->in[0] != 1 || p->padding[0] != 0) return false;
-    for (int d = 1; d < FAC_POOL_DIMS; d++) {
-        const int64_t k = d == 1 ? rows : 2;
-        if (p->kernel[d] != k || (p->stride[d] != k && p->out[d] > 1) || p->dilation[d] != 1 || p->padding[d] != 0 ||
+static bool is_by_2(const fac_pool *p) {
+    if (p->adaptive || p->kernel[2] != 2 || p->in_count > INT32_MAX) return false;
+    for (int d = 0; d < FAC_POOL_DIMS; d++) {
+        const int64_t k = p->kernel[d];
+        if (k < 1 || k > 2 || (p->stride[d] != k && p->out[d] > 1) || p->dilation[d] != 1 || p->padding[d] != 0 ||
             k * p->out[d] > p->in[d])
             return false;
     }
     return true;
-}
-
-static void (*max_by_2(const fac_pool *p))(const pool_job *, int64_t) {
-    return is_by_2(p, 2) ? max_f32_2x2 : is_by_2(p, 1) ? max_f32_1x2 : NULL;
 }
 
 /* grad_input[index] += grad; indices are checked before. */
@@ -217,6 +204,32 @@ MEAN_PLANE(bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16, DIVIDE)
 MEAN_PLANE(f32, float, float, SAME, SAME, DIVIDE)
 MEAN_PLANE(f64, double, double, SAME, SAME, DIVIDE)
 MEAN_PLANE(i64, int64_t, uint64_t, (uint64_t), (int64_t), divide_i64)
+
+/* Means over windows of several rows: the rows of a band of windows are added up first, then the columns of each. */
+enum { BAND = 1024 }; /* windows of means have no dilation */
+static bool in_bands(const pool_job *j) {
+    const fac_pool *p = &j->p;
+    if (j->dtype != FAC_F32 || p->in[2] > BAND || p->out[2] < 2) return false;
+    return p->adaptive ? p->in[1] * p->in[0] > p->out[1] * p->out[0] : p->kernel[1] * p->kernel[0] > 1;
+}
+
+static void mean_bands(const pool_job *j, int64_t plane) {
+    const fac_pool *p = &j->p;
+    const float *from = (const float *)(const void *)j->from + plane * p->in_count;
+    float *to = (float *)(void *)j->to + plane * p->out_count, band[BAND];
+    for (const span *s0 = j->spans[0], *e0 = s0 + p->out[0]; s0 < e0; s0++)
+        for (const span *s1 = j->spans[1], *e1 = s1 + p->out[1]; s1 < e1; s1++) {
+            FAC_ISA_PICK(fac__sum_of_rows_f32)
+            (from + (s0->begin * p->in[1] + s1->begin) * p->in[2], s0->end - s0->begin, p->in[1] * p->in[2],
+             s1->end - s1->begin, p->in[2], p->in[2], band);
+            for (const span *s2 = j->spans[2], *e2 = s2 + p->out[2]; s2 < e2; s2++) {
+                const int64_t n = divisor_of(j, s0, s1, s2);
+                float sum = 0;
+                for (int64_t x = s2->begin; x < s2->end; x++) sum += band[x];
+                *to++ = n ? sum / (float)n : 0;
+            }
+        }
+}
 
 /* ---- channels innermost ------------------------------------------------------------------------------------------------- */
 
@@ -349,8 +362,10 @@ static fac_status forward_into(const results *r, fac_tensor *in, fac_memory_form
         fac_pool_last l = last_of(j, in);
         return fac__pool_last_forward(&l);
     }
-    j->plane = r->n == 2 && j->dtype == FAC_F32 ? max_by_2(&j->p) : NULL;
-    if (!j->plane) j->plane = r->n == 1 ? mean_planes[j->dtype] : max_planes[j->dtype];
+    if (r->n == 2)
+        j->plane = j->dtype == FAC_F32 && is_by_2(&j->p) ? max_f32_by_2 : max_planes[j->dtype];
+    else
+        j->plane = in_bands(j) ? mean_bands : mean_planes[j->dtype];
     return run(j, plane_range);
 }
 

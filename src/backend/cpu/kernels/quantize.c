@@ -1,5 +1,6 @@
 /* Quantizing, reading and making quantized tensors. Codes are computed in float32, as PyTorch's are: x * (1 / scale) rounded to nearest
    even, plus the zero point. One scale for all is applied in the order of memory, those of an axis in row-major order. */
+#include "backend/cpu/kernels/quantize.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/parallel.h"
 #include "core/coded.h"
@@ -24,18 +25,6 @@ typedef struct job {
 
 /* ---- runs of one scale ---------------------------------------------------------------------------------------------------- */
 
-#define RUNS(T, name)                                                                                                \
-    static void encode_##name(T *out, const float *x, int64_t n, float scale, float zero, float least, float most) { \
-        const float inverse = 1.0f / scale;                                                                          \
-        for (int64_t i = 0; i < n; i++) {                                                                            \
-            float r = rintf(x[i] * inverse) + zero;                                                                  \
-            r = r > least ? r : least; /* NaN is the least */                                                        \
-            out[i] = (T)(r < most ? r : most);                                                                       \
-        }                                                                                                            \
-    }
-RUNS(uint8_t, u8)
-RUNS(int8_t, i8)
-
 /* Beyond 2^24 a sum with the zero point is not exact in float32. */
 static void encode_i32(int32_t *out, const float *x, int64_t n, float scale, int64_t zero) {
     for (int64_t i = 0; i < n; i++) out[i] = (int32_t)fac__code_of(x[i], scale, zero, INT32_MIN, INT32_MAX);
@@ -47,9 +36,9 @@ static void encode(const job *j, int64_t at, int64_t n, int64_t channel) {
     if (j->dtype == FAC_QINT32)
         encode_i32((int32_t *)j->codes + at, j->x + at, n, scale, zero);
     else if (j->dtype == FAC_QINT8)
-        encode_i8((int8_t *)j->codes + at, j->x + at, n, scale, (float)zero, INT8_MIN, INT8_MAX);
+        FAC_ISA_PICK(fac__encode_i8)((int8_t *)j->codes + at, j->x + at, n, scale, (float)zero);
     else
-        encode_u8((uint8_t *)j->codes + at, j->x + at, n, scale, (float)zero, 0, UINT8_MAX);
+        FAC_ISA_PICK(fac__encode_u8)((uint8_t *)j->codes + at, j->x + at, n, scale, (float)zero);
 }
 
 static void decode(const job *j, int64_t at, int64_t n, int64_t channel) {
@@ -60,11 +49,9 @@ static void decode(const job *j, int64_t at, int64_t n, int64_t channel) {
         const int32_t *c = (const int32_t *)j->codes + at;
         for (int64_t i = 0; i < n; i++) out[i] = (float)((int64_t)c[i] - zero) * scale;
     } else if (j->dtype == FAC_QINT8) {
-        const int8_t *c = (const int8_t *)j->codes + at;
-        for (int64_t i = 0; i < n; i++) out[i] = (float)(c[i] - (int)zero) * scale;
+        FAC_ISA_PICK(fac__decode_i8)(out, (const int8_t *)j->codes + at, n, scale, (int)zero);
     } else {
-        const uint8_t *c = (const uint8_t *)j->codes + at;
-        for (int64_t i = 0; i < n; i++) out[i] = (float)(c[i] - (int)zero) * scale;
+        FAC_ISA_PICK(fac__decode_u8)(out, (const uint8_t *)j->codes + at, n, scale, (int)zero);
     }
 }
 

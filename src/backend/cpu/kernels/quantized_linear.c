@@ -1,7 +1,9 @@
 /* Products of quantized matrices: linear layers and convolutions. Blocks of ROWS rows of codes meet BLOCK rows of weights; sums of
    products are exact in int32, corrected for both zero points, and rounded once: (sum + bias / (xs * ws)) * (xs * ws / ys) to nearest
    even in float32, plus the zero point. source: the order of operations is FBGEMM's, whose integers torch.ops.quantized gives. Rows of
-   a convolution are patches of its input, in which the padding is the zero point. Tasks are cut by shape; no sum is split. */
+   a convolution are patches of its input, in which the padding is the zero point; where a group has several channels they are laid
+   innermost first, in input and weight, so that a patch is copied by whole channels. A group of one channel each is not a product of
+   matrices: all channels of a place are summed side by side. Tasks are cut by shape; no sum is split. */
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/quantized_dot.h"
 #include "backend/cpu/parallel.h"
@@ -13,7 +15,7 @@
 #include "ops_gen.h"
 #include <math.h>
 
-enum { ROWS = 16, BLOCK = 64 };
+enum { ROWS = 16, BLOCK = 64, MOST_TAPS = 128 };
 
 typedef struct product product;
 
@@ -26,7 +28,7 @@ struct product {
     int64_t x_zero;                   /* of uint8 codes */
     const int8_t *weight;             /* [groups, columns, k] */
     /* For each of groups * columns: */
-    int64_t *w_zero;
+    int64_t *w_zero, *away; /* away: what a row's sums are less, as far as it does not depend on the row */
     int32_t *w_sum;
     float *scale, *bias, *multiplier; /* xs * ws; bias over it; it over ys */
     bool any_zero;                    /* some w_zero is not 0 */
@@ -36,6 +38,10 @@ struct product {
     int64_t plane, y_zero, least, most;
     fac_dtype out_dtype;
     const fac_conv *conv;
+    /* A convolution with channels innermost: uint8 codes [batch, large_count, all channels], and weights [groups * columns, taps,
+       large], or [taps, groups] where each group has one channel; else NULL. */
+    uint8_t *last;
+    int8_t *last_weight;
 };
 
 /* ---- rows of the input ---------------------------------------------------------------------------------------------------- */
@@ -43,6 +49,10 @@ struct product {
 static void take_rows(const product *p, int64_t g, int64_t begin, int64_t n, uint8_t *out) {
     (void)g;
     const uint8_t *x = (const uint8_t *)p->source + begin * p->k;
+    if (!p->flip) {
+        memcpy(out, x, (size_t)(n * p->k));
+        return;
+    }
     for (int64_t i = 0; i < n * p->k; i++) out[i] = (uint8_t)(x[i] ^ p->flip);
 }
 
@@ -71,54 +81,132 @@ static void take_patch(const product *p, int64_t g, int64_t row, uint8_t *out) {
     }
 }
 
+/* Where the taps of output `row` lie in c->large_count, -1 in the padding. */
+static void taps_of(const fac_conv *c, int64_t row, int64_t *taps) {
+    int64_t at[FAC_CONV_DIMS], rest = row % c->small_count;
+    for (int d = FAC_CONV_DIMS; d--;) {
+        at[d] = rest % c->small_size[d] * c->stride[d] - c->padding[d];
+        rest /= c->small_size[d];
+    }
+    for (int64_t i = 0; i < c->kernel[0]; i++)
+        for (int64_t j = 0; j < c->kernel[1]; j++)
+            for (int64_t l = 0; l < c->kernel[2]; l++) {
+                const int64_t z = at[0] + i * c->dilation[0], y = at[1] + j * c->dilation[1],
+                              w = at[2] + l * c->dilation[2];
+                const bool in =
+                    z >= 0 && z < c->large_size[0] && y >= 0 && y < c->large_size[1] && w >= 0 && w < c->large_size[2];
+                *taps++ = in ? (z * c->large_size[1] + y) * c->large_size[2] + w : -1;
+            }
+}
+
 static void take_patches(const product *p, int64_t g, int64_t begin, int64_t n, uint8_t *out) {
-    for (int64_t i = 0; i < n; i++) take_patch(p, g, begin + i, out + i * p->k);
+    const fac_conv *c = p->conv;
+    int64_t taps[MOST_TAPS];
+    if (!p->last) {
+        for (int64_t i = 0; i < n; i++) take_patch(p, g, begin + i, out + i * p->k);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *x =
+            p->last + (begin + i) / c->small_count * c->large_count * c->groups * c->large + g * c->large;
+        taps_of(c, begin + i, taps);
+        for (int64_t t = 0; t < c->taps; t++, out += c->large) {
+            if (taps[t] < 0)
+                memset(out, (int)p->x_zero, (size_t)c->large);
+            else
+                memcpy(out, x + taps[t] * c->groups * c->large, (size_t)c->large);
+        }
+    }
 }
 
 /* ---- one task ------------------------------------------------------------------------------------------------------------------ */
 
-/* The exact sum of (x - x_zero) * (w - w_zero). */
-static int64_t corrected(const product *p, int32_t sum, int64_t column, int64_t x_sum) {
-    return (int64_t)sum - p->x_zero * p->w_sum[column] - p->w_zero[column] * (x_sum - p->x_zero * p->k);
-}
-
-static void put(const product *p, int64_t row, int64_t column, int64_t sum) {
-    const int64_t all = p->groups * p->columns;
-    const int64_t at = p->plane ? (row / p->plane * all + column) * p->plane + row % p->plane : row * all + column;
+/* n sums of a row, of the columns from `column` on, to the row's results; `codes` takes those that are codes. away: what the sums are
+   less. */
+static void finish_row(const product *p, int64_t row, int64_t column, const int32_t *sums, const int64_t *away,
+                       int64_t n, uint8_t *codes) {
     if (p->out_dtype == FAC_F32) {
-        ((float *)p->out)[at] = (float)sum * p->scale[column] + p->bias[column];
+        float *to = (float *)p->out + row * p->groups * p->columns + column;
+        FAC_ISA_PICK(fac__dequantize_sums)(sums, away, p->scale + column, p->bias + column, n, to);
         return;
     }
-    float r = rintf(((float)sum + p->bias[column]) * p->multiplier[column]) + (float)p->y_zero;
-    r = r > (float)p->least ? r : (float)p->least;
-    const int code = (int)(r < (float)p->most ? r : (float)p->most);
-    ((uint8_t *)p->out)[at] = (uint8_t)code;
+    const float zero = (float)p->y_zero, least = (float)p->least, most = (float)p->most;
+    const float *bias = p->bias + column, *multiplier = p->multiplier + column;
+    FAC_ISA_PICK(fac__requantize)(sums, away, bias, multiplier, n, zero, least, most, codes);
 }
 
-static int64_t sum_of(const uint8_t *x, int64_t k) {
-    int64_t sum = 0;
-    for (int64_t i = 0; i < k; i++) sum += x[i];
-    return sum;
+/* Where the codes of a row go: to their place, or side by side to be turned into planes. */
+static uint8_t *codes_at(const product *p, int64_t row, int64_t column, uint8_t *aside) {
+    return p->plane ? aside : (uint8_t *)p->out + row * p->groups * p->columns + column;
 }
 
-/* Task `t`: a block of rows of a group with all its columns. */
+/* Codes of n rows from `row` on and `width` columns, `ld` apart, go to their planes. */
+static void to_planes(const product *p, int64_t row, int64_t column, const uint8_t *codes, int64_t ld, int64_t n,
+                      int64_t width) {
+    const int64_t all = p->groups * p->columns;
+    for (int64_t i = 0; i < n;) {
+        const int64_t image = (row + i) / p->plane, at = (row + i) % p->plane, some = fac__min(n - i, p->plane - at);
+        FAC_ISA_PICK(fac__transpose_bytes)
+        ((uint8_t *)p->out + (image * all + column) * p->plane + at, p->plane, codes + i * ld, ld, width, some, 0);
+        i += some;
+    }
+}
+
+/* Few rows leave one of those that are multiplied at a time free: of ones, it sums the weights. */
+static bool sums_beside(const product *p) { return p->rows < FAC_DOT_ROWS && p->x_zero && !p->conv; }
+
+/* Task `t`: a block of rows of a group with a block of its columns. */
 static void one_task(const product *p, int64_t t, uint8_t *rows) {
     const int64_t blocks = fac__div_up(p->rows, ROWS), parts = fac__div_up(p->columns, BLOCK);
     const int64_t part = t % parts, g = t / parts / blocks, begin = t / parts % blocks * ROWS;
     const int64_t n = fac__min(ROWS, p->rows - begin), first = part * BLOCK,
-                  width = fac__min(BLOCK, p->columns - first);
+                  width = fac__min(BLOCK, p->columns - first), column = g * p->columns + first;
+    const int8_t *weight = p->last_weight ? p->last_weight : p->weight;
     int32_t sums[FAC_DOT_ROWS * BLOCK];
+    int64_t away[BLOCK];
+    uint8_t aside[ROWS * BLOCK];
     p->take(p, g, begin, n, rows);
-    if (n % FAC_DOT_ROWS) memset(rows + n * p->k, 0, (size_t)((FAC_DOT_ROWS - n % FAC_DOT_ROWS) * p->k));
+    if (n % FAC_DOT_ROWS) memset(rows + n * p->k, sums_beside(p), (size_t)((FAC_DOT_ROWS - n % FAC_DOT_ROWS) * p->k));
     for (int64_t r = 0; r < n; r += FAC_DOT_ROWS) {
-        const int64_t column = g * p->columns + first;
-        FAC_ISA_PICK(fac__dot_u8s8)(rows + r * p->k, p->k, p->weight + column * p->k, p->k, width, p->k, sums, BLOCK);
+        FAC_ISA_PICK(fac__dot_u8s8)(rows + r * p->k, p->k, weight + column * p->k, p->k, width, p->k, sums, BLOCK);
         for (int64_t i = 0; i < FAC_DOT_ROWS && r + i < n; i++) {
-            const int64_t x_sum = p->any_zero ? sum_of(rows + (r + i) * p->k, p->k) : 0;
-            for (int64_t j = 0; j < width; j++)
-                put(p, begin + r + i, column + j, corrected(p, sums[i * BLOCK + j], column + j, x_sum));
+            const bool own = p->any_zero || sums_beside(p);
+            const int64_t x =
+                p->any_zero ? FAC_ISA_PICK(fac__row_sum_u8)(rows + (r + i) * p->k, p->k) - p->x_zero * p->k : 0;
+            for (int64_t j = 0; own && j < width; j++)
+                away[j] = (sums_beside(p) ? p->x_zero * sums[n * BLOCK + j] : p->away[column + j]) +
+                          p->w_zero[column + j] * x;
+            finish_row(p, begin + r + i, column, sums + i * BLOCK, own ? away : p->away + column, width,
+                       codes_at(p, begin + r + i, column, aside + (r + i) * BLOCK));
         }
     }
+    if (p->plane) to_planes(p, begin, column, aside, BLOCK, n, width);
+}
+
+/* Rows [begin, end) of a convolution whose groups have one channel and one result each: all channels of a place side by side. */
+static void depthwise_rows(const product *p, int64_t begin, int64_t end, char *scratch) {
+    const fac_conv *c = p->conv;
+    const int64_t n = p->groups;
+    int64_t taps[MOST_TAPS], *away = (int64_t *)(void *)scratch;
+    int32_t *sums = (int32_t *)(void *)(away + n), *x_sums = sums + n;
+    uint8_t *aside = (uint8_t *)(x_sums + n);
+    const uint8_t *at[MOST_TAPS];
+    for (int64_t row = begin; row < end; row++) {
+        const uint8_t *x = p->last + row / c->small_count * c->large_count * n;
+        taps_of(c, row, taps);
+        for (int64_t t = 0; t < c->taps; t++) at[t] = taps[t] < 0 ? NULL : x + taps[t] * n;
+        FAC_ISA_PICK(fac__depthwise_dot)(at, p->last_weight, c->taps, n, (uint8_t)p->x_zero, sums, x_sums);
+        for (int64_t j = 0; p->any_zero && j < n; j++)
+            away[j] = p->away[j] + p->w_zero[j] * (x_sums[j] - p->x_zero * p->k);
+        finish_row(p, row, 0, sums, p->any_zero ? away : p->away, n, aside + (row - begin) * n);
+    }
+    to_planes(p, begin, 0, aside, n, end - begin, n);
+}
+
+static fac_status depthwise_tasks(void *context, int64_t begin, int64_t end, void *scratch) {
+    const product *p = context;
+    for (int64_t row = begin; row < end; row += ROWS) depthwise_rows(p, row, fac__min(end, row + ROWS), scratch);
+    return FAC_OK;
 }
 
 static fac_status tasks(void *context, int64_t begin, int64_t end, void *scratch) {
@@ -126,7 +214,13 @@ static fac_status tasks(void *context, int64_t begin, int64_t end, void *scratch
     return FAC_OK;
 }
 
+static bool is_depthwise(const product *p) { return p->last && p->conv->large == 1 && p->columns == 1; }
+
 static fac_status run(product *p) {
+    if (is_depthwise(p)) {
+        const int64_t each = (int64_t)(sizeof(int64_t) + 2 * sizeof(int32_t)) + ROWS;
+        return fac__parallel_for_scratch(0, p->rows, 4 * ROWS, fac__mul_or_max(p->groups, each), depthwise_tasks, p);
+    }
     const int64_t parts = fac__div_up(p->columns, BLOCK), n = p->groups * (fac__div_up(p->rows, ROWS)) * parts;
     int64_t bytes;
     FAC_CHECK(fac__mul(p->k, ROWS, &bytes), FAC_ERR_OVERFLOW, "rows of %lld codes are too long", (long long)p->k);
@@ -135,22 +229,28 @@ static fac_status run(product *p) {
 
 /* ---- numbers for each column ------------------------------------------------------------------------------------------------- */
 
-/* Owned block behind w_zero, w_sum, scale, bias and multiplier. */
+static fac_status sum_weights(void *context, int64_t begin, int64_t end) {
+    const product *p = context;
+    FAC_ISA_PICK(fac__row_sums_i8)(p->weight + begin * p->k, end - begin, p->k, p->w_sum + begin);
+    return FAC_OK;
+}
+
+/* Owned block behind w_zero, away, w_sum, scale, bias and multiplier. */
 static fac_status make_columns(product *p, const fac_quantizer *q, double x_scale, double y_scale, const float *bias) {
     const int64_t n = p->groups * p->columns;
-    char *block = fac__alloc_array((size_t)fac__max(n, 1), sizeof(int64_t) + sizeof(int32_t) + 3 * sizeof(float));
+    char *block = fac__alloc_array((size_t)fac__max(n, 1), 2 * sizeof(int64_t) + sizeof(int32_t) + 3 * sizeof(float));
     if (!block) return FAC_ERR_MEMORY;
     p->w_zero = (int64_t *)(void *)block;
-    p->w_sum = (int32_t *)(p->w_zero + n);
+    p->away = p->w_zero + n;
+    p->w_sum = (int32_t *)(p->away + n);
     p->scale = (float *)(p->w_sum + n);
     p->bias = p->scale + n;
     p->multiplier = p->bias + n;
+    memset(p->w_sum, 0, (size_t)n * sizeof *p->w_sum);
+    if (p->x_zero && !sums_beside(p)) (void)fac__parallel_for(0, n, fac__grain(8 * FAC_GRAIN, p->k), sum_weights, p);
     for (int64_t j = 0; j < n; j++) {
         const int64_t channel = q->axis < 0 ? 0 : j;
-        const int8_t *w = p->weight + j * p->k;
-        int32_t sum = 0;
-        for (int64_t i = 0; i < p->k; i++) sum += w[i];
-        p->w_sum[j] = sum;
+        p->away[j] = p->x_zero * p->w_sum[j];
         p->w_zero[j] = q->zero_points[channel];
         p->any_zero |= q->zero_points[channel] != 0;
         p->scale[j] = (float)x_scale * (float)q->scales[channel];
@@ -211,6 +311,40 @@ static fac_status take_operands(fac_tensor *x, fac_tensor *weight, fac_tensor *b
     return st;
 }
 
+static fac_status turn_image(void *context, int64_t begin, int64_t end) {
+    const product *p = context;
+    const fac_conv *c = p->conv;
+    const int64_t channels = c->groups * c->large, n = c->large_count;
+    for (int64_t i = begin; i < end;) {
+        const int64_t image = i / n, at = i % n, some = fac__min(end - i, n - at);
+        FAC_ISA_PICK(fac__transpose_bytes)
+        (p->last + i * channels, channels, (const uint8_t *)p->source + image * channels * n + at, n, some, channels,
+         (uint8_t)p->flip);
+        i += some;
+    }
+    return FAC_OK;
+}
+
+/* One allocation holds both. Patches of few channels are not worth it. */
+static fac_status lay_channels_innermost(product *p) {
+    const fac_conv *c = p->conv;
+    const bool depthwise = c && c->large == 1 && p->columns == 1 && c->groups >= 8;
+    if (!c || c->taps > MOST_TAPS || (c->large < 8 && !depthwise)) return FAC_OK;
+    const int64_t channels = c->groups * c->large, weights = p->groups * p->columns * p->k;
+    int64_t image, bytes;
+    FAC_CHECK(fac__mul(c->batch * c->large_count, channels, &image) && fac__add(image, weights, &bytes),
+              FAC_ERR_OVERFLOW, "the input is too large");
+    p->last = fac__alloc_array((size_t)fac__max(1, bytes), 1);
+    if (!p->last) return FAC_ERR_MEMORY;
+    p->last_weight = (int8_t *)p->last + image;
+    const int64_t blocks = depthwise ? 1 : p->groups * p->columns, large = depthwise ? c->groups : c->large;
+    for (int64_t j = 0; j < blocks; j++) /* [large, taps] to [taps, large] */
+        FAC_ISA_PICK(fac__transpose_bytes)
+    ((uint8_t *)p->last_weight + j * large * c->taps, large, (const uint8_t *)p->weight + j * large * c->taps, c->taps,
+     c->taps, large, 0);
+    return fac__parallel_for(0, c->batch * c->large_count, fac__grain(8 * FAC_GRAIN, channels), turn_image, p);
+}
+
 /* Fills in the numbers of x, weight and result, and runs. p has its geometry. y: NULL for a result in float32. */
 static fac_status compute(product *p, fac_tensor *x, fac_tensor *weight, fac_tensor *bias, const fac_quantizer *y,
                           bool relu, fac_tensor *out) {
@@ -230,8 +364,10 @@ static fac_status compute(product *p, fac_tensor *x, fac_tensor *weight, fac_ten
     }
     fac_status st = make_columns(p, fac__quantizer_of(weight), q->scales[0], y ? y->scales[0] : 1,
                                  o.bias ? fac__data(o.bias) : NULL);
+    if (st == FAC_OK) st = lay_channels_innermost(p);
     if (st == FAC_OK) st = run(p);
     fac__free(p->w_zero);
+    fac__free(p->last);
     drop(&o);
     return st;
 }

@@ -470,12 +470,17 @@ fac_status philox_randint_cpu(const fac_call_info *c, fac_tensor *self, fac_tens
 /* ---- permutations ----------------------------------------------------------------------------------------------------------------------- */
 
 /* Fisher and Yates from the end; step i draws element i. Serial, since each step needs the one before. */
-static void shuffle(int64_t *v, int64_t n, uint64_t seed, uint64_t offset) {
+static void shuffle(int64_t *v, int64_t n, fac_draw drawn) {
+    const random_job j = {.drawn = drawn};
+    uint64_t bits[FAC_TILE];
     for (int64_t i = 0; i < n; i++) v[i] = i;
-    for (int64_t i = n - 1; i > 0; i--) {
-        int64_t k = (int64_t)fac__below_u64(fac__random_u64(seed, offset, i), (uint64_t)i + 1), t = v[i];
-        v[i] = v[k];
-        v[k] = t;
+    for (int64_t tile = (n - 1) / FAC_TILE * FAC_TILE; tile >= 0; tile -= FAC_TILE) {
+        bits_of(&j, tile, fac__min(FAC_TILE, n - tile), bits);
+        for (int64_t i = fac__min(n, tile + FAC_TILE) - 1; i >= tile; i--) {
+            const int64_t k = (int64_t)fac__below_u64(bits[i - tile], (uint64_t)i + 1), t = v[i];
+            v[i] = v[k];
+            v[k] = t;
+        }
     }
 }
 
@@ -486,7 +491,7 @@ fac_status randperm_cpu_(const fac_call_info *c, fac_tensor *self, fac_draw draw
     FAC_TRY(fac__check_no_overlap(self));
     int64_t *order = fac__alloc_array((size_t)self->numel, sizeof *order);
     if (!order) return fac_error();
-    shuffle(order, self->numel, drawn.seed, drawn.offset);
+    if (self->numel) shuffle(order, self->numel, drawn);
     if (self->numel)
         fac__tile_store(FAC_ACC_I64, order, fac__data(self), (fac_dtype)self->dtype, self->strides[0], self->numel);
     *out = fac__ref(self);

@@ -1,5 +1,6 @@
 /* Numbered contents, the value of one element, and exact equality. Numbers are made in double (int64 for integral
    ranges) in tiles of a kilobyte or so and then converted, each from its own index, so that chunks may run in any order. */
+#include "backend/cpu/kernels/range.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
@@ -26,17 +27,19 @@ static void arange_tile(const range_job *j, int64_t first, int64_t n, fac_tile_b
         for (int64_t i = 0; i < n; i++)
             tile->i64[i] = (int64_t)((uint64_t)j->start_i + (uint64_t)j->step_i * (uint64_t)(first + i));
     else
-        for (int64_t i = 0; i < n; i++) tile->f64[i] = j->start + j->step * (double)(first + i);
+        FAC_ISA_PICK(fac__arange_f64)(tile->f64, first, n, j->start, j->step);
 }
 
 /* ---- linspace: from both ends, so that the last value is exact ---------------------------------------------------------------- */
 
 static void linspace_tile(const range_job *j, int64_t first, int64_t n, fac_tile_buf *tile) {
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = first + i;
-        double v = at < j->n / 2 ? j->start + j->step * (double)at : j->end - j->step * (double)(j->n - 1 - at);
-        tile->f64[i] = j->power ? pow(j->base, v) : v;
+    FAC_ISA_PICK(fac__linspace_f64)(tile->f64, first, n, j->n, j->start, j->end, j->step);
+    if (!j->power) return;
+    if (j->dtype == FAC_F32 || fac__is_half(j->dtype)) { /* which hide the last bit */
+        FAC_ISA_PICK(fac__powers_f64)(tile->f64, n, j->base);
+        return;
     }
+    for (int64_t i = 0; i < n; i++) tile->f64[i] = pow(j->base, tile->f64[i]);
 }
 
 /* ---- both ----------------------------------------------------------------------------------------------------------------------- */

@@ -1,9 +1,10 @@
 /* Two walks, chosen by which dimensions step fastest in memory:
    - rows: each output folds its own run; runs above FAC_ROW_BLOCK are cut in blocks whose partial results are folded;
-   - columns: strips of FAC_COL_WIDTH neighbouring outputs fold row after row; 16 rows at a time go to a strip of their own
-     first, and 128 to another, so that sums cascade; more than FAC_COL_BLOCK rows are cut in blocks.
+   - columns, and rows too short to be worth a call: strips of FAC_COL_WIDTH neighbouring outputs fold row after row; 16 rows at a
+     time go to a strip of their own first, and 128 to another, so that sums cascade; more than FAC_COL_BLOCK rows are cut in blocks.
    Accumulates in float for 16- and 32-bit floats, double, int64 or a pair of doubles. */
 #include "backend/cpu/kernels/reduction.h"
+#include "backend/cpu/kernels/tile_isa.h"
 #include "backend/cpu/parallel.h"
 #include <math.h>
 
@@ -18,8 +19,9 @@ typedef struct job {
     char *out, *partial; /* partial NULL: one block */
     fac_dtype in_dtype, out_dtype;
     size_t in_item, out_item, acc_item;
-    bool direct;    /* elements are accumulators already */
-    bool plain_out; /* so are results */
+    bool direct;            /* elements are accumulators already */
+    bool plain_out;         /* so are results */
+    fac_fold_row_fn sum_of; /* folds elements that are no accumulators yet, without a tile; NULL if there is none */
     int64_t blocks, outer, strips, width;
 } job;
 
@@ -51,24 +53,15 @@ static void load(const job *j, void *dst, const char *src, int64_t stride, int64
         fac__tile_load_map(k, dst, src, j->in_dtype, stride, n, j->r->map, j->r->p);
 }
 
-static double finished(const fac_reduction *r, double x) {
-    if (r->finish == FAC_FINISH_DIV) return x / r->finish_p;
-    return r->finish == FAC_FINISH_SQRT ? sqrt(x) : pow(x, 1.0 / r->finish_p);
-}
-
 static void finish(const job *j, void *acc, int64_t n) {
     const fac_reduction *r = j->r;
-    if (r->finish == FAC_FINISH_NONE) return;
-    int64_t m = r->kind == FAC_ACC_C128 ? 2 * n : n;
-    for (int64_t i = 0; i < m; i++) {
-        double x = r->kind == FAC_ACC_F32 ? (double)((float *)acc)[i] : ((double *)acc)[i];
-        double y = finished(r, x);
-        if (r->kind == FAC_ACC_F32)
-            ((float *)acc)[i] = (float)y;
-        else
-            ((double *)acc)[i] = y;
-    }
+    if (r->finish != FAC_FINISH_NONE) FAC_ISA_PICK(fac__tile_finish)(r->kind, acc, n, r->finish, r->finish_p);
 }
+
+typedef union strip {
+    float f32[FAC_COL_WIDTH];
+    double f64[2 * FAC_COL_WIDTH];
+} strip __attribute__((aligned(64)));
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -87,15 +80,15 @@ static void parts_fold(const job *j, parts *p, void *acc) {
     p->n = 0;
 }
 
-static void fold_run(const job *j, const void *x, int64_t n, parts *p, void *acc) {
+static void fold_run(const job *j, fac_fold_row_fn row, const void *x, int64_t n, parts *p, void *acc) {
     if (j->r->op != FAC_FOLD_SUM) {
-        j->fns.row(x, n, acc);
+        row(x, n, acc);
         return;
     }
     if (p->n == PARTS) parts_fold(j, p, acc);
     char *slot = p->room.bytes + (size_t)p->n++ * j->acc_item;
     memset(slot, 0, j->acc_item);
-    j->fns.row(x, n, slot);
+    row(x, n, slot);
 }
 
 /* Folds points [i, end) of the reduced nest, collecting short or unreadable runs in a tile. */
@@ -114,9 +107,12 @@ static void fold_tiled(const job *j, const char *base, int64_t i, int64_t end, p
             filled += m;
             i += m;
         }
-        fold_run(j, &tile, filled, p, acc);
+        fold_run(j, j->fns.row, &tile, filled, p, acc);
     }
 }
+
+/* What folds elements as they lie in the input; NULL if they have to go through a tile. */
+static fac_fold_row_fn in_place(const job *j) { return j->direct ? j->fns.row : j->sum_of; }
 
 static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, parts *p, void *acc) {
     const fac_nest *red = &j->split.reduced;
@@ -124,10 +120,29 @@ static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, 
     fac__nest_seek(red, 1, i, &c);
     while (i < end) {
         int64_t m = fac__min(fac__nest_run(red, &c), end - i);
-        fold_run(j, base + c.offset[0] * (int64_t)j->in_item, m, p, acc);
+        fold_run(j, in_place(j), base + c.offset[0] * (int64_t)j->in_item, m, p, acc);
         fac__nest_advance(red, 1, m, &c);
         i += m;
     }
+}
+
+/* Sums of several equal runs of floats, which are added to each other before what that leaves is folded. */
+static bool is_grid(const job *j) {
+    const fac_nest *red = &j->split.reduced;
+    return j->r->op == FAC_FOLD_SUM && j->direct && red->ndim == 2 && fac__nest_step(red, 0) == 1 &&
+           red->size[0] <= FAC_COL_WIDTH && red->size[0] >= FAC_LONG_RUN / 2 && red->size[1] >= 4;
+}
+
+static void fold_grid(const job *j, const char *base, void *acc) {
+    const int64_t w = j->split.reduced.size[0], rows = j->split.reduced.size[1], ld = j->split.reduced.stride[0][1];
+    strip all, part;
+    fac__fold_identity(FAC_FOLD_SUM, j->r->kind, &all, w);
+    for (int64_t i = 0; i < rows; i += CASCADE_ROWS) {
+        fac__fold_identity(FAC_FOLD_SUM, j->r->kind, &part, w);
+        j->fns.col(base + i * ld * (int64_t)j->in_item, ld, fac__min(CASCADE_ROWS, rows - i), w, &part);
+        j->fns.col(&part, w, 1, w, &all);
+    }
+    j->fns.row(&all, w, acc);
 }
 
 static void fold_range(const job *j, const char *base, int64_t begin, int64_t end, void *acc) {
@@ -135,7 +150,9 @@ static void fold_range(const job *j, const char *base, int64_t begin, int64_t en
     bool long_runs = red->ndim <= 1 || red->size[0] >= FAC_LONG_RUN;
     parts p;
     p.n = 0;
-    if (j->direct && fac__nest_step(red, 0) == 1 && long_runs)
+    if (is_grid(j) && j->blocks == 1)
+        fold_grid(j, base, acc);
+    else if (in_place(j) && fac__nest_step(red, 0) == 1 && long_runs)
         fold_direct(j, base, begin, end, &p, acc);
     else
         fold_tiled(j, base, begin, end, &p, acc);
@@ -152,7 +169,7 @@ static void store(const job *j, fac_acc_value *acc, const fac_cursor *c) {
         fac__tile_store(j->r->kind, acc, home, j->out_dtype, 1, 1);
 }
 
-enum { SHORT_ROW = 32, ROWS_AT_ONCE = 16 };
+enum { SHORT_ROW = 32, ROWS_AT_ONCE = 16, THIN = 16 };
 
 /* Sums of short rows side by side: a row of its own would cost more than what it adds. */
 static void sum_short_rows(const float *x, int64_t step, int64_t n, int64_t rows, float *restrict sums) {
@@ -191,15 +208,43 @@ static fac_status run_plain_rows(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     const fac_nest *kept = &j->split.kept;
     int64_t n = j->split.reduced.count;
+    const fac_fold_row_fn row = in_place(j);
     fac_acc_value first, acc;
     fac_cursor c;
     fac__fold_identity(j->r->op, j->r->kind, &first, 1);
     fac__nest_seek(kept, 2, begin, &c);
     for (int64_t i = begin; i < end; i++) {
         acc = first;
-        j->fns.row(j->in + c.offset[0] * (int64_t)j->in_item, n, &acc);
+        row(j->in + c.offset[0] * (int64_t)j->in_item, n, &acc);
         store(j, &acc, &c);
         fac__nest_advance(kept, 2, 1, &c);
+    }
+    return FAC_OK;
+}
+
+/* Rows that have to be converted, but fit a tile: each goes through one, and results are finished several at a time. */
+static fac_status run_tile_rows(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const fac_nest *kept = &j->split.kept;
+    const int64_t n = j->split.reduced.count, step = fac__nest_step(&j->split.reduced, 0);
+    enum { TOGETHER = 32 };
+    fac_acc_value acc[TOGETHER]; /* accumulators of the kind, side by side */
+    fac_tile_buf tile;
+    fac_cursor c, home;
+    fac__nest_seek(kept, 2, begin, &c);
+    for (int64_t i = begin; i < end;) {
+        const int64_t some = fac__min(TOGETHER, end - i);
+        home = c;
+        fac__fold_identity(j->r->op, j->r->kind, acc, some);
+        for (int64_t k = 0; k < some; k++, fac__nest_advance(kept, 2, 1, &c)) {
+            load(j, &tile, j->in + c.offset[0] * (int64_t)j->in_item, step, n);
+            j->fns.row(&tile, n, (char *)acc + (size_t)k * j->acc_item);
+        }
+        finish(j, acc, some);
+        for (int64_t k = 0; k < some; k++, fac__nest_advance(kept, 2, 1, &home))
+            fac__tile_store(j->r->kind, (char *)acc + (size_t)k * j->acc_item,
+                            j->out + home.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
+        i += some;
     }
     return FAC_OK;
 }
@@ -252,9 +297,13 @@ static fac_status reduce_rows(job *j) {
     int64_t items;
     FAC_CHECK(fac__mul(j->split.kept.count, j->blocks, &items), FAC_ERR_OVERFLOW, "too many elements to reduce");
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
-    bool plain = j->blocks == 1 && j->direct && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
+    bool plain =
+        j->blocks == 1 && in_place(j) && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
     int64_t grain = fac__grain(FAC_GRAIN, fac__min(n, FAC_ROW_BLOCK));
-    fac_range_fn run = !plain ? run_rows : is_short(j) ? run_short_rows : run_plain_rows;
+    const bool tiles = n <= FAC_TILE && n > 0 && j->split.reduced.ndim <= 1;
+    fac_range_fn run = plain   ? j->direct && is_short(j) ? run_short_rows : run_plain_rows
+                       : tiles ? run_tile_rows
+                               : run_rows;
     fac_status st = fac__parallel_for(0, items, grain, run, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);
@@ -262,11 +311,6 @@ static fac_status reduce_rows(job *j) {
 }
 
 /* ---- columns ------------------------------------------------------------------------------------------------------ */
-
-typedef union strip {
-    float f32[FAC_COL_WIDTH];
-    double f64[2 * FAC_COL_WIDTH];
-} strip __attribute__((aligned(64)));
 
 /* Folds `rows` rows from the cursor on into acc. */
 static void fold_rows(const job *j, const char *base, int64_t rows, int64_t w, fac_cursor *c, void *acc) {
@@ -385,6 +429,12 @@ static fac_status reduce_columns(job *j) {
     return st;
 }
 
+/* Neighbouring outputs that fold few elements each. */
+static bool is_thin(const job *j) {
+    return j->split.reduced.count <= (j->direct ? THIN / 4 : THIN) && j->split.kept.ndim &&
+           j->split.kept.size[0] >= FAC_LONG_RUN && !(j->direct && is_short(j));
+}
+
 /* ---- entry ---------------------------------------------------------------------------------------------------------- */
 
 fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fac_tensor *out) {
@@ -400,6 +450,9 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.direct = r->map == FAC_MAP_NONE && (!r->via || r->via == j.in_dtype) && fac__acc_is(r->kind, j.in_dtype);
     j.plain_out = fac__acc_is(r->kind, j.out_dtype);
     j.acc_item = fac__acc_size(r->kind);
+    j.sum_of = r->op == FAC_FOLD_SUM && r->kind == FAC_ACC_F32 && !r->via
+                   ? FAC_ISA_PICK(fac__fold_sum_of)(j.in_dtype, r->map)
+                   : NULL;
     if (j.direct && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {
         fac_acc_value acc;
         fac__fold_identity(r->op, r->kind, &acc, 1);
@@ -411,5 +464,5 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.in_item = fac__dtype_size(j.in_dtype);
     j.out_item = fac__dtype_size(j.out_dtype);
     fac__split(&j.split, in, mask, &out, 1, false);
-    return fac__split_is_columns(&j.split) ? reduce_columns(&j) : reduce_rows(&j);
+    return fac__split_is_columns(&j.split) || is_thin(&j) ? reduce_columns(&j) : reduce_rows(&j);
 }

@@ -1,5 +1,6 @@
 /* Running folds along one dimension. Sums and products accumulate in double or int64 (PyTorch's choice for f32 as well).
    Where neighbours in memory are different lines, strips of them advance together; else one line goes through a tile. */
+#include "backend/cpu/kernels/scan.h"
 #include "backend/cpu/kernels/complex_parts.h"
 #include "backend/cpu/kernels/reduction.h"
 #include "backend/cpu/parallel.h"
@@ -278,6 +279,10 @@ static void scan_line(const scan *s, const fac_cursor *c) {
     double local[2] = {0, 0};
     const bool exactly = sums_exactly(s);
     const int parts = s->kind == FAC_ACC_C128 ? 2 : 1;
+    if (s->op == SCAN_SUM && s->in_dtype == FAC_I64 && s->out_dtype == FAC_I64 && s->in_step == 1 && s->out_step == 1) {
+        FAC_ISA_PICK(fac__prefix_sum_i64)((const int64_t *)(const void *)in, (int64_t *)(void *)out, s->n, 0);
+        return;
+    }
     identity(s, &acc, 1);
     for (int64_t i = 0; i < s->n; i += FAC_TILE) {
         int64_t m = fac__min(FAC_TILE, s->n - i);
@@ -297,6 +302,8 @@ static void scan_line(const scan *s, const fac_cursor *c) {
         else if (indices)
             extreme_i64(s->op == SCAN_MAX, tile.i64, m, &acc.i64, &where, indices + i * s->index_step, s->index_step,
                         i);
+        else if (s->kind == FAC_ACC_I64 && s->op == SCAN_SUM)
+            acc.i64 = FAC_ISA_PICK(fac__prefix_sum_i64)(tile.i64, tile.i64, m, acc.i64);
         else if (s->kind == FAC_ACC_I64)
             prefix_i64(s->op, tile.i64, m, &acc.i64);
         else
@@ -305,8 +312,29 @@ static void scan_line(const scan *s, const fac_cursor *c) {
     }
 }
 
+/* Running extremes of floats along lines that lie in rows: several lines at once. */
+static bool has_plain_lines(const scan *s) {
+    return s->indices && !s->columns && s->in_dtype == FAC_F32 && s->out_dtype == FAC_F32 && s->in_step == 1 &&
+           s->out_step == 1 && s->index_step == 1 && s->lines.ndim == 1;
+}
+
+/* Returns how many lines it took. */
+static int64_t scan_lines(const scan *s, int64_t begin, int64_t end) {
+    const int64_t *step[] = {s->lines.stride[0], s->lines.stride[1], s->lines.stride[2]};
+    const float *x = (const float *)(const void *)s->in;
+    float *out = (float *)(void *)s->out;
+    int64_t i = begin;
+    for (; i + FAC_SCAN_LINES <= end; i += FAC_SCAN_LINES) {
+        int64_t *at = s->indices + i * *step[2];
+        FAC_ISA_PICK(fac__extreme_lines_f32)
+        (s->op == SCAN_MAX, x + i * *step[0], *step[0], out + i * *step[1], *step[1], at, *step[2], s->n);
+    }
+    return i - begin;
+}
+
 static fac_status run_scan(void *ctx, int64_t begin, int64_t end) {
     const scan *s = ctx;
+    if (has_plain_lines(s)) begin += scan_lines(s, begin, end);
     for (int64_t i = begin; i < end; i++) {
         fac_cursor c;
         if (!s->columns) {

@@ -9,6 +9,8 @@
 #include "ops_gen.h"
 #include <math.h>
 
+enum { SHORT = 64 }; /* a row of so few floats is no more work than finding the next */
+
 /* Operands: forward in, out; backward grad, output, grad_input. */
 typedef struct lines {
     fac_nest nest; /* one point per line */
@@ -83,6 +85,12 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end, void *buffer) 
     const lines *l = ctx;
     fac_cursor c;
     fac__nest_seek(&l->nest, l->n_operands, begin, &c);
+    if (!buffer && l->n_operands == 2 && l->kind == FAC_ACC_F32 && l->n <= SHORT && l->nest.ndim == 1) {
+        FAC_ISA_PICK(fac__softmax_rows_f32)
+        (l->form, (const float *)(void *)address(l, &c, 0), l->nest.stride[0][0], (float *)(void *)address(l, &c, 1),
+         l->nest.stride[1][0], l->n, end - begin);
+        return FAC_OK;
+    }
     for (int64_t i = begin; i < end; i++) {
         if (buffer) {
             converted_row(l, &c, buffer);
@@ -202,6 +210,8 @@ typedef struct sums {
     fac_tensor *in, *out;
     fac_acc kind;
     bool in_place;
+    int64_t width, strips,
+        strip; /* neighbours that are outputs of their own, in strips; strips is 0 if there are none */
 } sums;
 
 /* Collects the points of the reduced nest in a buffer of the kind. */
@@ -259,6 +269,52 @@ static fac_status run_sums(void *ctx, int64_t begin, int64_t end, void *buffer) 
     return FAC_OK;
 }
 
+/* Row i of w neighbouring lines goes to row i of the buffer. */
+static void collect_strip(const sums *s, const char *base, int64_t w, char *buffer) {
+    const fac_nest *red = &s->split.reduced;
+    const fac_dtype d = (fac_dtype)s->in->dtype;
+    const int64_t item = fac__dtype_size(d), row = s->strip * (int64_t)fac__acc_size(s->kind);
+    fac_cursor c;
+    if (w < s->strip) memset(buffer, 0, (size_t)(red->count * row));
+    fac__nest_seek(red, 1, 0, &c);
+    for (int64_t i = 0; i < red->count; i++, fac__nest_advance(red, 1, 1, &c))
+        fac__tile_load(s->kind, buffer + i * row, base + c.offset[0] * item, d, fac__nest_step(&s->split.kept, 0), w);
+}
+
+static fac_status run_sum_strips(void *ctx, int64_t begin, int64_t end, void *buffer) {
+    const sums *s = ctx;
+    const fac_nest *red = &s->split.reduced, *kept = &s->split.kept;
+    const fac_dtype d = (fac_dtype)s->out->dtype;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t at = i % s->strips * s->strip, w = fac__min(s->strip, s->width - at);
+        _Alignas(64) char out[FAC_SUMS_F32 * sizeof(float)];
+        fac_cursor c;
+        fac__nest_seek(kept, 2, i / s->strips * s->width + at, &c);
+        const void *x = (char *)fac__data(s->in) + c.offset[0] * fac__item_size(s->in);
+        const bool direct = s->in_place && w == s->strip;
+        if (!direct) collect_strip(s, x, w, buffer);
+        const int64_t ld = direct ? fac__nest_step(red, 0) : s->strip;
+        if (s->kind == FAC_ACC_F32)
+            FAC_ISA_PICK(fac__logsumexp_strip_f32)(direct ? x : buffer, ld, red->count, (float *)(void *)out);
+        else
+            FAC_ISA_PICK(fac__logsumexp_strip_f64)(direct ? x : buffer, ld, red->count, (double *)(void *)out);
+        fac__tile_store(s->kind, out, (char *)fac__data(s->out) + c.offset[1] * fac__dtype_size(d), d,
+                        fac__nest_step(kept, 1), w);
+    }
+    return FAC_OK;
+}
+
+static fac_status sum_strips(sums *s) {
+    const fac_nest *red = &s->split.reduced, *kept = &s->split.kept;
+    const int64_t cost = fac__mul_or_max(red->count, s->strip), item = (int64_t)fac__acc_size(s->kind);
+    s->width = kept->size[0];
+    s->strips = fac__div_up(s->width, s->strip);
+    s->in_place = fac__acc_is(s->kind, (fac_dtype)s->in->dtype) && red->ndim <= 1 && fac__nest_step(kept, 0) == 1;
+    const bool buffer = !s->in_place || s->width % s->strip;
+    return fac__parallel_for_scratch(0, kept->count / s->width * s->strips, fac__grain(FAC_GRAIN / 8, cost),
+                                     buffer ? fac__mul_or_max(cost, item) : 0, run_sum_strips, s);
+}
+
 fac_status logsumexp_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
     (void)dim, (void)keepdim;
     if (s->out[0]->numel == 0) return FAC_OK;
@@ -266,10 +322,13 @@ fac_status logsumexp_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool
     j.in = self;
     j.out = s->out[0];
     j.kind = fac__acc_of((fac_dtype)j.out->dtype);
+    j.strip = j.kind == FAC_ACC_F32 ? FAC_SUMS_F32 : FAC_SUMS_F64;
     fac__split(&j.split, self, fac__carried_mask(s), &j.out, 1, false);
     const fac_nest *red = &j.split.reduced;
     int64_t bytes;
     FAC_CHECK(fac__mul(red->count, 16, &bytes), FAC_ERR_OVERFLOW, "too many elements to reduce");
+    if (j.kind != FAC_ACC_C128 && fac__split_is_columns(&j.split) && j.split.kept.size[0] >= j.strip / 4)
+        return sum_strips(&j);
     j.in_place = fac__acc_is(j.kind, (fac_dtype)self->dtype) && red->ndim <= 1 && fac__nest_step(red, 0) == 1;
     bytes = j.in_place ? 0 : red->count * (int64_t)fac__acc_size(j.kind);
     return fac__parallel_for_scratch(0, j.split.kept.count, fac__grain(FAC_GRAIN / 8, red->count), bytes, run_sums, &j);

@@ -9,6 +9,10 @@ typedef enum fac_softmax_form { FAC_SOFTMAX, FAC_LOG_SOFTMAX } fac_softmax_form;
 /* y = softmax(x) or its logarithm, over n elements; x == y is allowed. */
 FAC_ISA_DECLARE(void, fac__softmax_row_f32, (fac_softmax_form form, const float *x, float *y, int64_t n));
 FAC_ISA_DECLARE(void, fac__softmax_row_f64, (fac_softmax_form form, const double *x, double *y, int64_t n));
+/* The same of `rows` rows, x_row and y_row floats from one to the next: for short ones. */
+FAC_ISA_DECLARE(void, fac__softmax_rows_f32,
+                (fac_softmax_form form, const float *x, int64_t x_row, float *y, int64_t y_row, int64_t n,
+                 int64_t rows));
 /* dx from dy and y = softmax(x) or its logarithm; dx may be dy. */
 FAC_ISA_DECLARE(void, fac__softmax_back_row_f32,
                 (fac_softmax_form form, const float *dy, const float *y, float *dx, int64_t n));
@@ -21,6 +25,12 @@ FAC_ISA_DECLARE(double, fac__logsumexp_row_f64, (const double *x, int64_t n));
    the first is large. */
 FAC_ISA_DECLARE(void, fac__logsumexp_terms_f32, (const float *x, int64_t n, float out[2]));
 FAC_ISA_DECLARE(void, fac__logsumexp_terms_f64, (const double *x, int64_t n, double out[2]));
+
+/* The same of FAC_SUMS_F32 (FAC_SUMS_F64) lines side by side: element i of line j at x[i * ld + j]. */
+#define FAC_SUMS_F32 64
+#define FAC_SUMS_F64 32
+FAC_ISA_DECLARE(void, fac__logsumexp_strip_f32, (const float *x, int64_t ld, int64_t n, float *out));
+FAC_ISA_DECLARE(void, fac__logsumexp_strip_f64, (const double *x, int64_t ld, int64_t n, double *out));
 
 /* y = softmax(x), all 0 where each x is -inf; x == y is allowed. Returns log(sum(exp(x))). */
 FAC_ISA_DECLARE(float, fac__softmax_total_f32, (const float *x, float *y, int64_t n));

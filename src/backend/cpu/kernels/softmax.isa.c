@@ -3,6 +3,8 @@
 #include "backend/cpu/kernels/softmax.h"
 #include "backend/cpu/cascade.h"
 #include "backend/cpu/kernels/fold.h"
+#include "backend/cpu/kernels/short_row.h"
+#include "backend/cpu/kernels/simd_math.h"
 #include "backend/cpu/kernels/vexp.h"
 #include <float.h>
 #include <math.h>
@@ -76,23 +78,25 @@ static double total_f64(double (*level)[8], uint64_t blocks, double *s) {
 }
 
 /* The sum of `term`, of element i, over n elements. */
-#define SUM_F64(n, term)                                 \
-    double level[FAC_CASCADE_LEVELS][8], s[8] = {0};     \
-    uint64_t blocks = 0;                                 \
-    for (int64_t i = 0; i < n; i++) {                    \
-        s[i % 8] += (term);                              \
-        if ((i + 1) % (8 * FAC_CASCADE_STEPS)) continue; \
-        cascade_f64_push(level, blocks++, s);            \
-        memset(s, 0, sizeof s);                          \
-    }                                                    \
+#define SUM_F64(n, term)                                           \
+    double level[FAC_CASCADE_LEVELS][8], s[8] = {0};               \
+    uint64_t blocks = 0;                                           \
+    int64_t at = 0;                                                \
+    for (; at + 8 <= (n); at += 8) {                               \
+        for (int64_t i = at; i < at + 8; i++) s[i - at] += (term); \
+        if ((at + 8) % (8 * FAC_CASCADE_STEPS)) continue;          \
+        cascade_f64_push(level, blocks++, s);                      \
+        memset(s, 0, sizeof s);                                    \
+    }                                                              \
+    for (int64_t i = at; i < (n); i++) s[i - at] += (term);        \
     return total_f64(level, blocks, s)
 
 static double sum_f64(const double *x, int64_t n) { SUM_F64(n, x[i]); }
 static double dot_f64(const double *x, const double *y, int64_t n) { SUM_F64(n, x[i] * y[i]); }
-static double exp_sum_of_f64(const double *x, double m, int64_t n) { SUM_F64(n, exp(x[i] - m)); }
+static double exp_sum_of_f64(const double *x, double m, int64_t n) { SUM_F64(n, FAC_SIMD(exp, f64)(x[i] - m)); }
 static double exp_sum_f64(const double *x, double m, double *y, int64_t n) {
     if (!y) return exp_sum_of_f64(x, m, n);
-    for (int64_t i = 0; i < n; i++) y[i] = exp(x[i] - m);
+    for (int64_t i = 0; i < n; i++) y[i] = FAC_SIMD(exp, f64)(x[i] - m);
     return sum_f64(y, n);
 }
 
@@ -104,6 +108,35 @@ void FAC_ISA_NAME(fac__softmax_row_f32)(fac_softmax_form form, const float *x, f
     } else {
         float log_sum = logf(exp_sum_f32(x, m, NULL, n));
         for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) - log_sum;
+    }
+}
+
+/* Rows of one or two vectors stay in registers. */
+static inline void short_softmax(fac_softmax_form form, const float *x, float *y, int64_t n, int vectors) {
+    const int64_t rest = n - (vectors - 1) * V;
+    fac_vf32 v[2], e[2];
+    for (int k = 0; k < vectors; k++) {
+        const int64_t part = k == vectors - 1 ? rest : V;
+        v[k] = fac__short_load(x + k * V, part, -INFINITY);
+    }
+    const fac_vf32 m = fac__fold_max(vectors == 2 ? fac__lane_max(v[1], v[0]) : v[0]);
+    for (int k = 0; k < vectors; k++) e[k] = fac__vexp(v[k] -= m);
+    e[vectors - 1] = fac__short_keep(e[vectors - 1], rest);
+    const fac_vf32 sum = fac__fold_sum(vectors == 2 ? e[0] + e[1] : e[0]);
+    const float last = form == FAC_SOFTMAX ? 1.0f / sum[0] : logf(sum[0]);
+    for (int k = 0; k < vectors; k++)
+        fac__short_store(y + k * V, form == FAC_SOFTMAX ? e[k] * last : v[k] - last, k == vectors - 1 ? rest : V);
+}
+
+void FAC_ISA_NAME(fac__softmax_rows_f32)(fac_softmax_form form, const float *x, int64_t x_row, float *y, int64_t y_row,
+                                         int64_t n, int64_t rows) {
+    for (int64_t i = 0; i < rows; i++, x += x_row, y += y_row) {
+        if (n <= V)
+            short_softmax(form, x, y, n, 1);
+        else if (n <= 2 * V)
+            short_softmax(form, x, y, n, 2);
+        else
+            FAC_ISA_NAME(fac__softmax_row_f32)(form, x, y, n);
     }
 }
 
@@ -175,7 +208,7 @@ void FAC_ISA_NAME(fac__exp_row_f32)(const float *x, float shift, float scale, fl
 }
 
 void FAC_ISA_NAME(fac__exp_row_f64)(const double *x, double shift, double scale, double *y, int64_t n) {
-    for (int64_t i = 0; i < n; i++) y[i] = exp(x[i] - shift) * scale;
+    for (int64_t i = 0; i < n; i++) y[i] = FAC_SIMD(exp, f64)(x[i] - shift) * scale;
 }
 
 static float dot_f32(const float *a, const float *b, int64_t n) {
@@ -223,7 +256,7 @@ void FAC_ISA_NAME(fac__softmax_back_row_f64)(fac_softmax_form form, const double
         for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - s);
     } else {
         const double s = sum_f64(dy, n);
-        for (int64_t i = 0; i < n; i++) dx[i] = dy[i] - exp(y[i]) * s;
+        for (int64_t i = 0; i < n; i++) dx[i] = dy[i] - FAC_SIMD(exp, f64)(y[i]) * s;
     }
 }
 
@@ -233,7 +266,7 @@ static void exp_all_f32(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i += V) fac_store_f32(x + i, fac__vexp(fac_load_f32(x + i)));
 }
 static void exp_all_f64(double *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) x[i] = exp(x[i]);
+    for (int64_t i = 0; i < n; i++) x[i] = FAC_SIMD(exp, f64)(x[i]);
 }
 
 /* Ends a block of rows: its sums go to the cascade. */
@@ -288,3 +321,27 @@ static void exp_all_f64(double *x, int64_t n) {
     }
 STRIP(float, f32, FAC_STRIP_F32, logf)
 STRIP(double, f64, FAC_STRIP_F64, log)
+
+/* Exponentials are taken relative to each line's maximum, of 0 where that is infinite. */
+#define SUMS_STRIP(T, S, W, LOG)                                                                                \
+    FAC_CASCADE(sums_##S, T, W)                                                                                 \
+    void FAC_ISA_NAME(fac__logsumexp_strip_##S)(const T *x, int64_t ld, int64_t n, T *out) {                    \
+        T m[W], shift[W], sum[W] = {0}, e[W], level[FAC_CASCADE_LEVELS][W];                                     \
+        uint64_t blocks = 0;                                                                                    \
+        for (int j = 0; j < (W); j++) m[j] = -(T)INFINITY;                                                      \
+        FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][sizeof(T) == 4 ? FAC_ACC_F32 : FAC_ACC_F64].col(x, ld, n, W, m); \
+        for (int j = 0; j < (W); j++) shift[j] = isinf(m[j]) ? 0 : m[j];                                        \
+        for (int64_t i = 0; i < n; i++) {                                                                       \
+            const T *r = x + i * ld;                                                                            \
+            for (int j = 0; j < (W); j++) e[j] = r[j] - shift[j];                                               \
+            exp_all_##S(e, W);                                                                                  \
+            for (int j = 0; j < (W); j++) sum[j] += e[j];                                                       \
+            if ((i + 1) % FAC_CASCADE_STEPS) continue;                                                          \
+            sums_##S##_push(level, blocks++, sum);                                                              \
+            memset(sum, 0, sizeof sum);                                                                         \
+        }                                                                                                       \
+        sums_##S##_total(level, blocks, sum);                                                                   \
+        for (int j = 0; j < (W); j++) out[j] = isinf(m[j]) ? m[j] : m[j] + LOG(sum[j]);                         \
+    }
+SUMS_STRIP(float, f32, FAC_SUMS_F32, logf)
+SUMS_STRIP(double, f64, FAC_SUMS_F64, log)

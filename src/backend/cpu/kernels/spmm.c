@@ -1,6 +1,7 @@
 /* A matrix of compressed rows times a dense one: row i of the result is the sum over the row's elements, in their order, of value
-   times a row of the dense matrix. Accumulates in the dtype of the operands. Rows are cut by their mean number of elements, so
+   times a row of the dense matrix. Accumulates in the dtype of the operands; loops over floats are in spmm.isa.c. Rows are cut by their mean number of elements, so
    results do not depend on the number of threads. */
+#include "backend/cpu/kernels/spmm.h"
 #include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"
 #include "ops/sparse/check.h"
@@ -28,10 +29,16 @@ typedef struct spmm {
         }                                                                            \
         return FAC_OK;                                                               \
     }
-ROWS(f32, float)
-ROWS(f64, double)
 ROWS(c64, float _Complex)
 ROWS(c128, double _Complex)
+#define VECTOR_ROWS(suffix)                                                                                    \
+    static fac_status rows_##suffix(void *ctx, int64_t begin, int64_t end) {                                   \
+        const spmm *s = ctx;                                                                                   \
+        FAC_ISA_PICK(fac__spmm_##suffix)(s->begin, s->columns, s->values, s->dense, s->n, s->out, begin, end); \
+        return FAC_OK;                                                                                         \
+    }
+VECTOR_ROWS(f32)
+VECTOR_ROWS(f64)
 /* Integers wrap around, as unsigned ones do. */
 ROWS(u8, uint8_t)
 ROWS(u16, uint16_t)
@@ -50,7 +57,8 @@ static fac_status check(const spmm *s, int64_t rows, int64_t z, int64_t m) {
     bool fine = s->begin[0] == 0 && s->begin[rows] == z;
     for (int64_t i = 0; i < rows && fine; i++) fine = s->begin[i] <= s->begin[i + 1];
     FAC_CHECK(fine, FAC_ERR_ARGUMENT, "rows do not begin in order, from 0 to the number of elements");
-    for (int64_t k = 0; k < z; k++)
+    const bool beyond = FAC_ISA_PICK(fac__some_beyond)(s->columns, z, m);
+    for (int64_t k = 0; beyond && k < z; k++)
         FAC_CHECK(s->columns[k] >= 0 && s->columns[k] < m, FAC_ERR_INDEX, "column %lld of a matrix of %lld columns",
                   (long long)s->columns[k], (long long)m);
     return FAC_OK;

@@ -87,3 +87,33 @@ void FAC_ISA_NAME(fac__tile_map)(fac_acc k, void *tile, const void *src, int64_t
     else if (k == FAC_ACC_F64)
         map_double(tile, src, n, map, p);
 }
+
+/* A quotient or root of floats that is rounded to double and then to float is the one that is rounded once. */
+static void finish_f32(float *x, int64_t n, fac_finish finish, double p) {
+    if (finish == FAC_FINISH_SQRT) {
+        for (int64_t i = 0; i < n; i++) x[i] = sqrtf(x[i]);
+    } else if (finish == FAC_FINISH_ROOT) {
+        for (int64_t i = 0; i < n; i++) x[i] = (float)pow((double)x[i], 1.0 / p);
+    } else if ((double)(float)p == p) {
+        for (int64_t i = 0; i < n; i++) x[i] /= (float)p;
+    } else {
+        for (int64_t i = 0; i < n; i++) x[i] = (float)((double)x[i] / p);
+    }
+}
+
+static void finish_f64(double *x, int64_t n, fac_finish finish, double p) {
+    if (finish == FAC_FINISH_SQRT) {
+        for (int64_t i = 0; i < n; i++) x[i] = sqrt(x[i]);
+    } else if (finish == FAC_FINISH_ROOT) {
+        for (int64_t i = 0; i < n; i++) x[i] = pow(x[i], 1.0 / p);
+    } else {
+        for (int64_t i = 0; i < n; i++) x[i] /= p;
+    }
+}
+
+void FAC_ISA_NAME(fac__tile_finish)(fac_acc k, void *acc, int64_t n, fac_finish finish, double p) {
+    if (k == FAC_ACC_F32)
+        finish_f32(acc, n, finish, p);
+    else
+        finish_f64(acc, k == FAC_ACC_C128 ? 2 * n : n, finish, p);
+}
