@@ -121,6 +121,9 @@ fac_status fac__nested_make(fac_tensor *buffer, fac_ragged *shape, const uint8_t
     fac_nested view = {.buffer = buffer, .shape = shape}, *own;
     *out = NULL;
     if (buffer->cls && !buffer->cls->in_memory) return fac__not_plain(buffer, "a nested tensor");
+    FAC_CHECK(buffer->dtype < FAC_DTYPE_COUNT, FAC_ERR_DTYPE,
+              "the elements of a nested tensor can be of any dtype that operators compute in, not %s",
+              fac_dtype_name((fac_dtype)buffer->dtype));
     FAC_CHECK(buffer->ndim == 1 && buffer->numel == shape->offsets[shape->n], FAC_ERR_SHAPE,
               "the elements of a nested tensor lie in a vector of %lld, but got sizes %s",
               (long long)shape->offsets[shape->n], FAC_SHAPE_TEXT(buffer));

@@ -48,7 +48,8 @@ void fac__ragged_unref(fac_ragged *r); /* NULL allowed */
 bool fac__ragged_equal(const fac_ragged *a, const fac_ragged *b);
 
 /* Owned: a nested tensor over a buffer and sizes, of both of which it takes references. order NULL: dimensions as they are stored.
-   errors: SHAPE if the buffer has not as many elements */
+   errors: SHAPE if the buffer has not as many elements; DTYPE for 8-bit floats; UNSUPPORTED if the buffer is of a kind that has no
+   elements in memory */
 fac_status fac__nested_make(fac_tensor *buffer, fac_ragged *shape, const uint8_t *order, fac_tensor **out);
 /* The size of component i in dimension k, as shown. */
 static inline int64_t fac__nested_size(const fac_nested *t, int64_t i, int k) {

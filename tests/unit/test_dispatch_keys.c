@@ -111,7 +111,7 @@ static void S062_key_sets_as_text(void **state) {
                                           buf, sizeof buf),
                         "{SparseCUDA, SparseCPU}");
     assert_string_equal(fac_keyset_format(FAC_KS_DENSE, buf, sizeof buf), "{Dense}");
-    assert_string_equal(fac_keyset_format(~(fac_keyset)0, buf, 12), "{Named}"); /* whole names only */
+    assert_string_equal(fac_keyset_format(~(fac_keyset)0, buf, 12), "{Nested}"); /* whole names only */
     for (size_t size = 0; size < sizeof buf; size++) {
         memset(buf, '#', sizeof buf);
         fac_keyset_format(~(fac_keyset)0, buf, size);

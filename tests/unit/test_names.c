@@ -345,7 +345,11 @@ static void name_dims(fac_value v) {
     const int n = t ? fac_tensor_ndim(t) : 0;
     if (!n || n > (int)FAC_COUNT(letters)) return;
     for (int d = 0; d < n; d++) names[d] = letters[n - 1 - d];
-    assert_non_null(fac_set_names(t, (fac_names){names, (size_t)n}));
+    fac_tensor *named = fac_set_names(t, (fac_names){names, (size_t)n});
+    if (fac_is_nested(t))
+        assert_error(FAC_ERR_UNSUPPORTED, "not on a nested tensor");
+    else
+        assert_ptr_equal(named, t);
 }
 
 typedef struct counts {

@@ -539,12 +539,22 @@ static void nested_tensors_in_layers_and_checkpoints(void **state) {
         if (fac_grad_of(b[i])) assert_near(fac_grad_of(v[i]), fac_grad_of(b[i]), 1e-4);
     assert_null(fac_module_add_parameter(norm, "nested", fac_nested_tensor(list(v))));
     assert_error(FAC_ERR_UNSUPPORTED, "'nested' is a nested tensor, which cannot be a parameter");
-    assert_null(fac_set_names(t, FAC_NAMES("A", "B", "C")));
-    assert_error(FAC_ERR_UNSUPPORTED, "not on a nested tensor");
     assert_null(fac_register_hook(t, NULL, NULL));
     assert_error(FAC_ERR_ARGUMENT, "a hook needs a function");
     fac_module_release(linear);
     fac_module_release(norm);
+}
+
+static void nested_tensors_are_not_of_coded_dtypes(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *t = RANDOM(2, 3), *codes = fac_quantize_per_tensor(fac_to_dtype(t, FAC_F32), 0.1, 0, FAC_QINT8);
+    assert_null(fac_nested_tensor(FAC_TENSORS(codes)));
+    assert_error(FAC_ERR_UNSUPPORTED, "not on a quantized tensor");
+    assert_null(fac_nested_tensor(FAC_TENSORS(fac_to_dtype(t, FAC_F8_E5M2))));
+    assert_error(FAC_ERR_DTYPE, "not float8_e5m2");
+    assert_null(fac_to_dtype(fac_nested_tensor(FAC_TENSORS(t)), FAC_F8_E5M2));
+    assert_error(FAC_ERR_DTYPE, "not float8_e5m2");
 }
 
 static void nested_embedding_gives_rows_of_the_table(void **state) {
@@ -602,5 +612,5 @@ FAC_TEST_MAIN(FAC_TEST(nested_gives_its_components_back), FAC_TEST(nested_lists_
               FAC_TEST(nested_operands_have_the_same_sizes), FAC_TEST(nested_changes_in_place_are_seen_by_all),
               FAC_TEST(nested_copies_and_conversions), FAC_TEST(nested_to_padded_and_back),
               FAC_TEST(nested_arguments_are_refused_by_name), FAC_TEST(nested_tensors_in_layers_and_checkpoints),
-              FAC_TEST(nested_embedding_gives_rows_of_the_table), FAC_TEST(nested_grad_gives_nested_gradients),
-              FAC_TEST(nested_text_is_that_of_pytorch))
+              FAC_TEST(nested_tensors_are_not_of_coded_dtypes), FAC_TEST(nested_embedding_gives_rows_of_the_table),
+              FAC_TEST(nested_grad_gives_nested_gradients), FAC_TEST(nested_text_is_that_of_pytorch))
