@@ -38,7 +38,7 @@ def apply(texts, copy):
 
 def generate(opgen, copy):
     schemas = sorted((copy / "src/ops/schema").glob("*.yaml"))
-    formulas = [p for folder in ("autograd/formulas", "ops/composite", "ops/sparse", "ops", "ops/scalar")
+    formulas = [p for folder in ("autograd/formulas", "ops/composite", "ops/sparse", "ops/vendor", "ops", "ops/scalar")
                 for p in sorted((copy / "src" / folder).glob("*.[ch]"))]
     headers = sorted(p for p in (ROOT / "include/facula").glob("*.h") if p.stem not in ("facula", "strict"))
     (copy / "gen/include/facula").mkdir(parents=True)

@@ -15,7 +15,7 @@ static inline fac_dtype fac__vendor_dtype(const fac_tensor *t) { return (fac_dty
 static inline fac_tensor *fac__vendor_keep(fac_tensor *t) { return t ? fac__adopt(fac__thread(), fac__ref(t)) : NULL; }
 
 /* Dtypes that the layout is for: float32, bfloat16, float16. */
-static inline bool fac__vendor_takes(fac_dtype d) { return d == FAC_F32 || d == FAC_BF16 || d == FAC_F16; }
+static inline bool fac__vendor_takes(fac_dtype d) { return d == FAC_F32 || fac__is_half(d); }
 fac_status fac__vendor_check_dtype(fac_dtype d);
 
 /* The order that a tensor of these sizes gets: channels in blocks, of images and volumes with a block of them at least. */
