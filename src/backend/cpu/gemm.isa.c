@@ -69,8 +69,7 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
 #define STORE fac_store_f32
 #define SPLAT fac_splat_f32
 #define FMA fac_fma_f32
-#define ZIP_LO FAC_ZIP_LO_F32
-#define ZIP_HI FAC_ZIP_HI_F32
+#define TRANSPOSE fac_transpose_f32
 #define N(name) FAC_PASTE(name, _f32)
 #define IS_NATIVE(dtype) ((dtype) == FAC_F32)
 #define PACK_REAL(dst, o, at, is, ps, width, ld, depth) pack_any_f32(dst, o, at, is, ps, width, ld, depth, g->dtype)
@@ -82,8 +81,7 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
 #undef STORE
 #undef SPLAT
 #undef FMA
-#undef ZIP_LO
-#undef ZIP_HI
+#undef TRANSPOSE
 #undef N
 #undef IS_NATIVE
 #undef PACK_REAL
@@ -95,8 +93,7 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
 #define STORE fac_store_f64
 #define SPLAT fac_splat_f64
 #define FMA fac_fma_f64
-#define ZIP_LO FAC_ZIP_LO_F64
-#define ZIP_HI FAC_ZIP_HI_F64
+#define TRANSPOSE fac_transpose_f64
 #define N(name) FAC_PASTE(name, _f64)
 #define IS_NATIVE(dtype) ((dtype) == FAC_F64)
 #define PACK_REAL(dst, o, at, is, ps, width, ld, depth) \

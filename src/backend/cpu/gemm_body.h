@@ -1,5 +1,5 @@
-/* The packed matrix product in one element type. Included by gemm.isa.c with T, V, LANES, LOAD, STORE, SPLAT, FMA, ZIP_LO,
-   ZIP_HI and the naming macro N(name).
+/* The packed matrix product in one element type. Included by gemm.isa.c with T, V, LANES, LOAD, STORE, SPLAT, FMA, TRANSPOSE
+   and the naming macro N(name).
 
    C is computed in strips of NR = 2 vectors of columns and panels of at most MR rows, so that MR x 2 accumulators stay in
    registers. A panel of A is packed as [depth][rows], a strip of B as [depth][NR]; both are then read front to back. A
@@ -72,21 +72,6 @@ static const N(tile_fn) N(tiles)[MR] = {
 #endif
 };
 
-/* v[LANES] as rows -> columns, in place: log2(LANES) rounds of perfect shuffles. */
-static inline __attribute__((always_inline)) void N(transpose)(V *v) {
-    V t[LANES];
-#pragma GCC unroll 4
-    for (int round = LANES; round > 1; round /= 2) {
-#pragma GCC unroll 8
-        for (int i = 0; i < LANES / 2; i++) {
-            t[2 * i] = ZIP_LO(v[i], v[i + LANES / 2]);
-            t[2 * i + 1] = ZIP_HI(v[i], v[i + LANES / 2]);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) v[i] = t[i];
-    }
-}
-
 /* dst[p*ld + i] = src[i*is + p*ps] for i < width, 0 for i in [width, ld). May write LANES elements past the end. Where
    memory runs along p, these runs are too short for the hardware to guess the next panel's, which is fetched meanwhile. */
 static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int ld, int64_t depth) {
@@ -100,7 +85,7 @@ static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int
                     __builtin_prefetch(src + (width + i0 + i) * is + p, 0, 2);
 #pragma GCC unroll 16
                 for (int i = 0; i < LANES; i++) v[i] = i0 + i < width ? LOAD(src + (i0 + i) * is + p) : (V){0};
-                N(transpose)(v);
+                TRANSPOSE(v);
 #pragma GCC unroll 16
                 for (int i = 0; i < LANES; i++) STORE(dst + (p + i) * ld + i0, v[i]);
             }

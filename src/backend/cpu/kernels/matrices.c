@@ -1,6 +1,7 @@
 /* Walks over batches of matrices, and copies between their strides and LAPACK's columns. */
 #include "backend/cpu/kernels/matrices.h"
 #include "backend/cpu/kernels/items.h"
+#include "backend/cpu/kernels/transpose.h"
 #include <math.h>
 
 enum { BLOCK = 16 }; /* rows and columns that are copied together, so that both sides stay within the cache */
@@ -49,6 +50,13 @@ static void copy_block(size_t item, side to, side from, int64_t rows, int64_t co
 }
 
 static void copy(size_t item, side to, side from, int64_t rows, int64_t cols) {
+    if (from.col == (int64_t)item && to.row == (int64_t)item && from.row != to.row && (item == 4 || item == 8)) {
+        if (item == 4)
+            FAC_ISA_PICK(fac__transpose_4)(to.p, to.col, from.p, from.row, cols, rows, false);
+        else
+            FAC_ISA_PICK(fac__transpose_8)(to.p, to.col, from.p, from.row, cols, rows);
+        return;
+    }
     if (from.row == (int64_t)item || rows * cols <= 4 * BLOCK * BLOCK) {
         copy_block(item, to, from, rows, cols);
         return;
@@ -76,6 +84,31 @@ void fac__matrix_unpack(const fac_matrices *m, int64_t i, const void *src, int64
              m->rows);
     else
         copy(m->item, (side){fac__matrix_at(m, i), m->row, m->col}, from, m->rows, m->cols);
+}
+
+void fac__matrix_pack_padded(const fac_matrices *m, int64_t i, void *dst, int64_t ld) {
+    fac__matrix_pack(m, i, dst, ld);
+    const int64_t vector = 64 / (int64_t)m->item, rows = fac__div_up(m->rows, vector) * vector;
+    for (int64_t c = 0; m->rows < rows && c < m->cols; c++)
+        memset((char *)dst + (c * ld + m->rows) * (int64_t)m->item, 0, (size_t)(rows - m->rows) * m->item);
+}
+
+fac_triangle fac__matrix_triangle(const fac_matrices *m, int64_t i, bool upper, bool unit) {
+    const int64_t item = (int64_t)m->item;
+    return (fac_triangle){
+        .a = fac__matrix_at(m, i), .rs = m->row / item, .cs = m->col / item, .upper = upper, .unit = unit};
+}
+
+void fac__matrix_sides(const fac_matrices *b, const fac_matrices *x, int64_t i, fac_systems *s) {
+    const int64_t item = (int64_t)b->item;
+    s->n = b->rows;
+    s->k = b->cols;
+    s->b = fac__matrix_at(b, i);
+    s->b_rs = b->row / item;
+    s->b_cs = b->col / item;
+    s->x = fac__matrix_at(x, i);
+    s->x_rs = x->row / item;
+    s->x_cs = x->col / item;
 }
 
 /* Columns that LAPACK can take as they lie. */
