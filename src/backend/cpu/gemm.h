@@ -43,6 +43,9 @@ typedef struct fac_gemm_kernels {
                       bool accumulate);
 } fac_gemm_kernels;
 
+/* Whether the processor multiplies pairs of bf16, at the level of AVX-512 (gemm_bf16.isa.c). */
+extern bool fac__cpu_bf16;
+
 FAC_ISA_DECLARE(const fac_gemm_kernels *, fac__gemm_kernels, (void));
 
 #endif
