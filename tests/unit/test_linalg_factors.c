@@ -107,6 +107,25 @@ static void factors_of_every_size_multiply_to_the_matrix(void **state) {
             fac_linalg_lu_result r = fac_linalg_lu(w);
             assert_near(times(r.P, times(r.L, r.U)), w, eps);
         }
+        for (int tall = 0; tall < 2; tall++) {
+            fac_tensor *w = tall ? turned(wide) : wide;
+            fac_linalg_qr_result r = fac_linalg_qr(w), full = fac_linalg_qr(w, .mode = "complete");
+            assert_near(times(r.Q, r.R), w, eps);
+            assert_near(times(full.Q, full.R), w, eps);
+            assert_near(times(turned(full.Q), full.Q),
+                        fac_expand_as(fac_to_dtype(fac_eye(fac_tensor_sizes(w).v[1]), dtype), full.Q), eps);
+            fac_geqrf_result g = fac_geqrf(w);
+            fac_tensor *few = fac_narrow(g.a, 2, 0, n);
+            assert_near(fac_triu(g.a), full.R, eps);
+            assert_near(fac_linalg_householder_product(few, g.tau), r.Q, eps);
+            for (int k = 0; k < 4; k++) {
+                const bool left = k & 1, transpose = k & 2;
+                fac_tensor *q = transpose ? turned(full.Q) : full.Q;
+                fac_tensor *c = left ? w : turned(w);
+                fac_tensor *y = fac_ormqr(few, g.tau, c, .left = left, .transpose = transpose);
+                assert_near(y, left ? times(q, c) : times(c, q), eps);
+            }
+        }
         fac_linalg_lu_factor_result f = fac_linalg_lu_factor(p);
         for (int adjoint = 0; adjoint < 2; adjoint++) {
             fac_tensor *of = adjoint ? turned(p) : p, *row = turned(b);

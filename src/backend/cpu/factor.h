@@ -42,13 +42,22 @@ typedef struct fac_factor_kernels {
     /* L and U in place, pivots counted from zero. `tile`: min(m, n) x 16 numbers. Returns 0, or the number of the first zero on U's
        diagonal, counted from one. */
     int (*lu)(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, int *pivots, void *tile);
+    /* Reflections and R in place of a row-major matrix whose rows are fac__factor_row(n) apart, with zeros behind its columns. `room`: m x
+       FAC_QR_BLOCK numbers, aligned to 64. */
+    void (*qr)(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, void *tau, void *room);
+    /* C[m, cols] = Q C, or its transpose times C, for k reflections of m rows; C is such a matrix too. `identity`: it is one. */
+    void (*qr_apply)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t ld, const void *tau, bool transpose,
+                     void *c, int64_t ldc, int64_t cols, bool identity, void *room);
 } fac_factor_kernels;
+enum { FAC_QR_BLOCK = 8 };
 
 FAC_ISA_DECLARE(const fac_factor_kernels *, fac__factor_kernels, (void));
 
 static inline bool fac__factor_takes(fac_dtype d) { return d == FAC_F32 || d == FAC_F64; }
 /* Elements from one column to the next: whole vectors, and not so that columns meet in the cache. */
 int64_t fac__factor_ld(int64_t rows, fac_dtype dtype);
+/* Elements from one row to the next for QR, with room for a strip that begins within the columns. */
+static inline int64_t fac__factor_row(int64_t cols, fac_dtype dtype) { return fac__factor_ld(cols + 16, dtype); }
 /* How many threads one matrix of a batch of `count` may be given, and bytes of scratch for its m x n factors and any number of right
    sides. */
 int fac__factor_threads(int64_t count);

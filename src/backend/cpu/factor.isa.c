@@ -7,6 +7,7 @@
 #else
 #define ROWS 4 /* 8, two and one of 16 */
 #endif
+#define BLOCK 8  /* reflections that are applied together */
 #define PANEL 16 /* columns of an LU panel; a multiple of all LANES */
 
 #define T float
@@ -20,6 +21,8 @@
 #define FMA fac_fma_f32
 #define TRANSPOSE fac_transpose_f32
 #define ROOT __builtin_sqrtf
+#define LEAST_SQUARE 0x1p-60
+#define MOST_SQUARE 0x1p60
 #define N(name) FAC_PASTE(name, _f32)
 typedef int32_t fac_vi32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
 #include "backend/cpu/factor_body.h"
@@ -34,6 +37,8 @@ typedef int32_t fac_vi32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
 #undef FMA
 #undef TRANSPOSE
 #undef ROOT
+#undef LEAST_SQUARE
+#undef MOST_SQUARE
 #undef N
 
 #define T double
@@ -47,6 +52,8 @@ typedef int32_t fac_vi32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
 #define FMA fac_fma_f64
 #define TRANSPOSE fac_transpose_f64
 #define ROOT __builtin_sqrt
+#define LEAST_SQUARE 0x1p-600
+#define MOST_SQUARE 0x1p600
 #define N(name) FAC_PASTE(name, _f64)
 typedef int64_t fac_vi64 __attribute__((vector_size(FAC_VECTOR_BYTES)));
 #include "backend/cpu/factor_body.h"
@@ -66,8 +73,28 @@ static int lu(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, int *p
     return dtype == FAC_F64 ? lu_f64(m, n, a, ld, pivots, tile) : lu_f32(m, n, a, ld, pivots, tile);
 }
 
+static void qr(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, void *tau, void *room) {
+    if (dtype == FAC_F64)
+        qr_f64(m, n, a, ld, tau, room);
+    else
+        qr_f32(m, n, a, ld, tau, room);
+}
+
+static void qr_apply(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t ld, const void *tau, bool transpose,
+                     void *c, int64_t ldc, int64_t cols, bool identity, void *room) {
+    if (dtype == FAC_F64)
+        qr_apply_f64(m, k, a, ld, tau, transpose, c, ldc, cols, identity, room);
+    else
+        qr_apply_f32(m, k, a, ld, tau, transpose, c, ldc, cols, identity, room);
+}
+
 const fac_factor_kernels *FAC_ISA_NAME(fac__factor_kernels)(void) {
-    static const fac_factor_kernels table = {
-        .strip_f32 = 2 * FAC_LANES_F32, .strip_f64 = 2 * FAC_LANES_F64, .solve = solve, .cholesky = cholesky, .lu = lu};
+    static const fac_factor_kernels table = {.strip_f32 = 2 * FAC_LANES_F32,
+                                             .strip_f64 = 2 * FAC_LANES_F64,
+                                             .solve = solve,
+                                             .cholesky = cholesky,
+                                             .lu = lu,
+                                             .qr = qr,
+                                             .qr_apply = qr_apply};
     return &table;
 }

@@ -2,7 +2,7 @@
    integers I and VI of V's lanes, and the naming macro N(name).
 
    One loop does nearly all the work: ROWS rows of numbers, each spread over all lanes, times vectors of lanes, summed along the depth in
-   registers. In a system the lanes are right sides; in a factor they are rows, which lie together in a column. Operands are read where
+   registers. In a system the lanes are right sides; in Cholesky and LU factors they are rows, which lie together in a column, in QR columns. Operands are read where
    they are: a row of numbers may have any strides, and nothing is packed but right sides. All factors are left-looking: a strip is
    updated by all columns before it at once, so that an element is read and written once for each strip. */
 
@@ -370,4 +370,162 @@ static int N(lu)(int64_t m, int64_t n, T *a, int64_t ld, int *pivots, T *tile) {
     return info;
 }
 
+/* ---- QR ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Here the matrix is row-major, so that lanes are columns. Reflections go BLOCK at a time: H1 ... Hb = I - V T V^T, with V[m][BLOCK] of ones
+   on the diagonal and zeros above, and T upper triangular. */
+typedef T N(vb) __attribute__((vector_size(BLOCK * sizeof(T))));
+#define SPREAD(x) ((x) - (N(vb)){0})
+
+typedef struct N(reflection) {
+    T tau, by; /* `by` divides the column below its first element; it is scaled first */
+    double scale, beta;
+} N(reflection);
+
+/* The reflection that makes a column zero below its first element, alpha, where it is not yet; `sum`: of the squares below. */
+static N(reflection) N(reflection_of)(double alpha, double sum, double scale) {
+    const double length = __builtin_sqrt(alpha * alpha + sum), beta = alpha < 0 ? length : -length;
+    return (N(reflection)){(T)((beta - alpha) / beta), (T)(alpha - beta), scale, beta / scale};
+}
+
+/* The same where squares do not fit, or are zero: the column is looked at again, in f64 and scaled by a power of two. */
+static N(reflection) N(careful_reflection)(int64_t m, int q, const T *v) {
+    double top = 0, sum = 0, scale = 1, alpha = v[q * BLOCK + q];
+    for (int64_t r = q + 1; r < m; r++) {
+        const double x = v[r * BLOCK + q], size = x < 0 ? -x : x;
+        top = size > top || size != size ? size : top;
+    }
+    if (top == 0) return (N(reflection)){0, 1, 1, alpha};
+    if (!(__builtin_fabs(alpha) <= top)) top = __builtin_fabs(alpha);
+    if (top > 0x1p400) scale = 0x1p-600;
+    if (top < 0x1p-400) scale = 0x1p600;
+    for (int64_t r = q + 1; r < m; r++) {
+        const double x = v[r * BLOCK + q] * scale;
+        sum += x * x;
+    }
+    return N(reflection_of)(alpha * scale, sum, scale);
+}
+
+/* Factors the first n <= BLOCK columns of v[m][BLOCK], m >= n. While a reflection is applied to the columns right of it, the squares of the
+   next one are summed. */
+static void N(reflect_block)(int64_t m, int n, T *v, T *tau) {
+    N(vb) squares[2] = {0}, w[4], row;
+    for (int64_t r = 1; r < m; r++) {
+        memcpy(&row, v + r * BLOCK, sizeof row);
+        squares[r % 2] += row * row;
+    }
+    for (int q = 0; q < n; q++) {
+        T *first = v + q * BLOCK;
+        const double sum = (double)squares[0][q] + (double)squares[1][q], alpha = first[q];
+        const bool fits = sum > LEAST_SQUARE && sum < MOST_SQUARE && alpha * alpha < MOST_SQUARE;
+        const N(reflection) h = fits ? N(reflection_of)(alpha, sum, 1) : N(careful_reflection)(m, q, v);
+        const T up = (T)h.scale;
+        tau[q] = h.tau;
+        memcpy(&w[0], first, sizeof w[0]);
+        w[1] = w[2] = w[3] = squares[0] = squares[1] = (N(vb)){0};
+        for (int64_t r = q + 1; r < m; r++) {
+            T *at = v + r * BLOCK;
+            memcpy(&row, at, sizeof row);
+            at[q] = at[q] * up / h.by;
+            w[r % 4] += SPREAD(at[q]) * row;
+        }
+        first[q] = (T)h.beta;
+        w[0] = SPREAD(h.tau) * ((w[0] + w[1]) + (w[2] + w[3]));
+        for (int l = 0; l <= q; l++) w[0][l] = 0;
+        for (int64_t r = q; r < m; r++) {
+            T *at = v + r * BLOCK;
+            memcpy(&row, at, sizeof row);
+            row -= SPREAD(r == q ? (T)1 : at[q]) * w[0];
+            memcpy(at, &row, sizeof row);
+            if (r > q + 1) squares[r % 2] += row * row;
+        }
+    }
+}
+
+/* V as it is meant: ones on the diagonal, zeros above it and in what is missing to BLOCK columns. Then T of these reflections. */
+static void N(finish_block)(int64_t m, int n, T *v, const T *tau, T (*t)[BLOCK]) {
+    N(vb) dots[BLOCK] = {0}, row;
+    for (int64_t r = 0; r < m && (r < BLOCK || n < BLOCK); r++)
+        for (int q = 0; q < BLOCK; q++)
+            if (q >= n || r <= q) v[r * BLOCK + q] = q < n && r == q;
+    for (int64_t r = 0; r < m; r++) {
+        memcpy(&row, v + r * BLOCK, sizeof row);
+#pragma GCC unroll 8
+        for (int q = 0; q < BLOCK; q++) dots[q] += SPREAD(v[r * BLOCK + q]) * row;
+    }
+    memset(t, 0, sizeof(T[BLOCK][BLOCK]));
+    for (int q = 0; q < n; q++) {
+        t[q][q] = tau[q];
+        for (int p = 0; p < q; p++) {
+            T x = 0;
+            for (int l = p; l < q; l++) x += t[p][l] * dots[q][l];
+            t[p][q] = -tau[q] * x;
+        }
+    }
+}
+
+/* C[m, lanes] -= V (T or its transpose) V^T C; w vectors of lanes. */
+static inline __attribute__((always_inline)) void N(apply_strip)(const int w, int64_t m, const T *v, T (*t)[BLOCK],
+                                                                 bool transpose, T *c, int64_t ldc) {
+    V sum[BLOCK][2];
+    T x[BLOCK * STRIP];
+    for (int q = 0; q < BLOCK; q += ROWS) N(products)(ROWS, w, m, v + q, 1, BLOCK, c, ldc, sum + q);
+    for (int q = 0; q < BLOCK; q++)
+        for (int l = 0; l < w; l++) {
+            V y = {0};
+            for (int p = transpose ? 0 : q; p < (transpose ? q + 1 : BLOCK); p++)
+                y = FMA(SPLAT(transpose ? t[p][q] : t[q][p]), sum[p][l], y);
+            STORE(x + q * STRIP + l * LANES, y);
+        }
+    (w > 1 ? N(subtract_two) : N(subtract_one))(m, BLOCK, v, BLOCK, 1, x, STRIP, c, ldc);
+}
+
+static void N(apply_block)(int64_t m, const T *v, T (*t)[BLOCK], bool transpose, T *c, int64_t ldc, int64_t cols) {
+    for (int64_t j = 0; j < cols; j += STRIP) {
+        if (cols - j > LANES)
+            N(apply_strip)(2, m, v, t, transpose, c + j, ldc);
+        else
+            N(apply_strip)(1, m, v, t, transpose, c + j, ldc);
+    }
+}
+
+/* Copies BLOCK columns, of which n are there. */
+static void N(copy_block)(int64_t m, int n, T *to, int64_t ld_to, const T *from, int64_t ld_from) {
+    for (int64_t r = 0; r < m; r++, to += ld_to, from += ld_from) {
+        if (n == BLOCK)
+            memcpy(to, from, BLOCK * sizeof(T));
+        else
+            for (int q = 0; q < n; q++) to[q] = from[q];
+    }
+}
+
+static void N(qr)(int64_t m, int64_t n, T *a, int64_t ld, T *tau, T *room) {
+    T t[BLOCK][BLOCK];
+    for (int64_t j = 0; j < fac__min(m, n); j += BLOCK) {
+        const int columns = (int)fac__min(BLOCK, n - j), k = (int)fac__min(columns, m - j);
+        T *at = a + j * ld + j;
+        memset(room, 0, (size_t)((m - j) * BLOCK) * sizeof(T));
+        N(copy_block)(m - j, columns, room, BLOCK, at, ld);
+        N(reflect_block)(m - j, k, room, tau + j);
+        N(copy_block)(m - j, columns, at, ld, room, BLOCK);
+        if (n - j <= columns) return;
+        N(finish_block)(m - j, k, room, tau + j, t);
+        N(apply_block)(m - j, room, t, true, at + columns, ld, n - j - columns);
+    }
+}
+
+static void N(qr_apply)(int64_t m, int64_t k, const T *a, int64_t ld, const T *tau, bool transpose, T *c, int64_t ldc,
+                        int64_t cols, bool identity, T *room) {
+    T t[BLOCK][BLOCK];
+    const int64_t blocks = fac__div_up(k, BLOCK);
+    for (int64_t b = 0; b < blocks; b++) {
+        const int64_t j = (transpose ? b : blocks - 1 - b) * BLOCK, skip = identity ? fac__min(j, cols) : 0;
+        const int n = (int)fac__min(BLOCK, k - j);
+        N(copy_block)(m - j, n, room, BLOCK, a + j * ld + j, ld);
+        N(finish_block)(m - j, n, room, tau + j, t);
+        N(apply_block)(m - j, room, t, transpose, c + j * ldc + skip, ldc, cols - skip);
+    }
+}
+
 #undef STRIP
+#undef SPREAD

@@ -128,6 +128,12 @@ static fac_status check_pivots(const fac_tensor *pivots, int64_t rows) {
     return FAC_OK;
 }
 
+static const void *one_of(int kind) {
+    static const double one_f64[2] = {1, 0};
+    static const float one_f32[2] = {1, 0};
+    return kind % 2 ? (const void *)one_f64 : (const void *)one_f32;
+}
+
 /* P with A = P L U: the swaps of rows, applied to the identity from the last to the first. Row r of A comes from row order[r]. */
 static void unpack_pivots(const job *j, int64_t i, char *scratch) {
     int32_t *order = (int32_t *)(void *)scratch;
@@ -141,16 +147,14 @@ static void unpack_pivots(const job *j, int64_t i, char *scratch) {
         order[p] = was;
     }
     char *to = fac__matrix_at(&j->out, i);
-    const double one_f64[2] = {1, 0};
-    const float one_f32[2] = {1, 0};
-    for (int64_t c = 0; c < m; c++)
-        for (int64_t r = 0; r < m; r++) {
-            char *at = to + r * j->out.row + c * j->out.col;
-            if (order[c] == r)
-                memcpy(at, j->kind % 2 ? (const void *)one_f64 : (const void *)one_f32, j->out.item);
-            else
-                memset(at, 0, j->out.item);
-        }
+    const bool rows_lie_together = j->out.col == (int64_t)j->out.item;
+    if (rows_lie_together || j->out.row == (int64_t)j->out.item) {
+        const int64_t apart = rows_lie_together ? j->out.row : j->out.col;
+        for (int64_t r = 0; r < m; r++) memset(to + r * apart, 0, (size_t)m * j->out.item);
+    } else {
+        for (int64_t e = 0; e < m * m; e++) memset(to + e / m * j->out.row + e % m * j->out.col, 0, j->out.item);
+    }
+    for (int64_t c = 0; c < m; c++) memcpy(to + order[c] * j->out.row + c * j->out.col, one_of(j->kind), j->out.item);
 }
 
 static fac_status unpack_pivots_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
@@ -160,24 +164,15 @@ static fac_status unpack_pivots_chunk(void *ctx, int64_t begin, int64_t end, voi
 
 /* L into `out`, with its ones, and U into `b`. */
 static void unpack_triangles(const job *j, int64_t i) {
-    const char *from = fac__matrix_at(&j->lu, i);
-    char *l = j->out.count ? fac__matrix_at(&j->out, i) : NULL, *u = fac__matrix_at(&j->b, i);
-    const double one_f64[2] = {1, 0};
-    const float one_f32[2] = {1, 0};
-    const void *one = j->kind % 2 ? (const void *)one_f64 : (const void *)one_f32;
-    for (int64_t c = 0; c < j->lu.cols; c++)
-        for (int64_t r = 0; r < j->lu.rows; r++) {
-            const char *x = from + r * j->lu.row + c * j->lu.col;
-            char *at_l = l + r * j->out.row + c * j->out.col, *at_u = u + r * j->b.row + c * j->b.col;
-            if (r > c)
-                memcpy(at_l, x, j->lu.item);
-            else if (c < j->out.cols)
-                r == c ? memcpy(at_l, one, j->lu.item) : memset(at_l, 0, j->lu.item);
-            if (r <= c)
-                memcpy(at_u, x, j->lu.item);
-            else if (r < j->b.rows)
-                memset(at_u, 0, j->lu.item);
-        }
+    if (j->out.count) {
+        char *l = fac__matrix_at(&j->out, i);
+        fac__matrix_copy(&j->out, &j->lu, i, j->out.rows, j->out.cols);
+        fac__matrix_clear_triangle(&j->out, i, true);
+        for (int64_t c = 0; c < j->out.cols; c++)
+            memcpy(l + c * (j->out.row + j->out.col), one_of(j->kind), j->out.item);
+    }
+    fac__matrix_copy(&j->b, &j->lu, i, j->b.rows, j->b.cols);
+    fac__matrix_clear_triangle(&j->b, i, false);
 }
 
 static fac_status unpack_triangles_chunk(void *ctx, int64_t begin, int64_t end) {

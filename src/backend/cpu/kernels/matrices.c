@@ -146,6 +146,28 @@ void fac__clear_triangle(char *a, int64_t ld, int64_t rows, int64_t cols, size_t
     }
 }
 
+void fac__matrix_copy(const fac_matrices *to, const fac_matrices *from, int64_t i, int64_t rows, int64_t cols) {
+    if (rows == 0 || cols == 0) return;
+    side a = {fac__matrix_at(to, i), to->row, to->col}, b = {fac__matrix_at(from, i), from->row, from->col};
+    if (to->row == (int64_t)to->item)
+        copy(to->item, a, b, rows, cols);
+    else
+        copy(to->item, (side){a.p, a.col, a.row}, (side){b.p, b.col, b.row}, cols, rows);
+}
+
+void fac__matrix_clear_triangle(const fac_matrices *m, int64_t i, bool upper) {
+    const int64_t item = (int64_t)m->item;
+    char *a = fac__matrix_at(m, i);
+    if (m->row == item)
+        fac__clear_triangle(a, m->col / item, m->rows, m->cols, m->item, upper);
+    else if (m->col == item)
+        fac__clear_triangle(a, m->row / item, m->cols, m->rows, m->item, !upper);
+    else
+        for (int64_t c = 0; c < m->cols; c++)
+            for (int64_t r = upper ? 0 : c + 1; r < (upper ? fac__min(c, m->rows) : m->rows); r++)
+                memset(a + r * m->row + c * m->col, 0, m->item);
+}
+
 void fac__conjugate(void *v, int64_t n, int kind) {
     float *f = v;
     double *d = v;

@@ -35,6 +35,10 @@ void fac__matrix_settle(const fac_matrices *m, int64_t i, const void *room, cons
 /* Where a routine reads matrix i: straight from the tensor, or from a copy in `scratch`. */
 const void *fac__matrix_read(const fac_matrices *m, int64_t i, void *scratch, int *ld);
 
+/* Copies the first rows and columns of one tensor's matrix i to another's. */
+void fac__matrix_copy(const fac_matrices *to, const fac_matrices *from, int64_t i, int64_t rows, int64_t cols);
+/* Zeros above (or below) the diagonal of matrix i. */
+void fac__matrix_clear_triangle(const fac_matrices *m, int64_t i, bool upper);
 /* Matrix i for fac__factor_*, with zeros where the last vector of a column has more lanes than there are rows. */
 void fac__matrix_pack_padded(const fac_matrices *m, int64_t i, void *dst, int64_t ld);
 /* Matrix i as a triangle, and as the right sides or the solutions of systems. */
