@@ -272,43 +272,51 @@ static void blas_bits_do_not_depend_on_threads(void **unused) {
     assert_int_equal(fac_set_num_threads(was), FAC_OK);
 }
 
-/* Fills every row of C with `row`. */
-static void copy_row_to_c(problem *p, const void *row) {
+/* Copies `from` to C. */
+static void copy_to_c(problem *p, const void *from) {
     const fac_gemm *g = &p->g;
     size_t item = fac_dtype_size(g->dtype);
-    for (int64_t i = 0; i < g->m; i++) memcpy((char *)p->c + (size_t)(i * g->c_row) * item, row, (size_t)g->n * item);
+    for (int64_t b = 0; b < g->batch; b++)
+        for (int64_t i = 0; i < g->m; i++)
+            memcpy((char *)p->c + (size_t)(b * g->c_batch + i * g->c_row) * item,
+                   (const char *)from + (size_t)(b * g->from_batch + i * g->from_row) * item, (size_t)g->n * item);
 }
 
-static void blas_row_has_the_bits_of_a_row_copied_to_c(void **unused) {
+/* One row for all of C, or a matrix for each of the batch. */
+static void blas_what_is_added_has_the_bits_of_a_copy_in_c(void **unused) {
     (void)unused;
-    static const int64_t sides[][3] = {{2, 2, 1}, {29, 70, 300}, {300, 500, 90}, {15, 33, 600}};
+    static const int64_t sides[][3] = {{2, 2, 1},   {29, 70, 300}, {300, 500, 90}, {15, 33, 600},
+                                       {40, 5, 33}, {17, 16, 300}, {9, 8, 8},      {30, 40, 1}};
     for (size_t s = 0; s < FAC_COUNT(sides); s++)
-        for (int l = 0; l < 8; l++) {
+        for (int l = 0; l < 16; l++) {
             problem p;
             fac_dtype d = l & 4 ? FAC_F64 : FAC_F32;
-            problem_make(&p, d, 1, sides[s][0], sides[s][1], sides[s][2], l & 1 ? COLUMNS : ROWS,
+            problem_make(&p, d, l & 8 ? 2 : 1, sides[s][0], sides[s][1], sides[s][2], l & 1 ? COLUMNS : ROWS,
                          l & 2 ? COLUMNS : ROWS, ROWS);
             p.g.beta = fac_scalar_i_(1);
-            void *row = filled(d, p.g.n);
-            copy_row_to_c(&p, row);
+            p.g.from_row = l & 8 ? p.g.n + 2 : 0;
+            p.g.from_batch = p.g.m * p.g.from_row;
+            void *from = filled(d, l & 8 ? 2 * p.g.from_batch : p.g.n);
+            copy_to_c(&p, from);
             memcpy(p.before, p.c, (size_t)p.c_size * fac_dtype_size(d));
             problem_check(&p);
             void *copied = p.c;
             p.g.c = p.c = filled(d, p.c_size);
-            assert_true(fac__gemm_takes_row(&p.g));
-            p.g.row = row;
+            assert_true(fac__gemm_takes_from(&p.g));
+            p.g.from = from;
             assert_int_equal(fac__gemm(&p.g), FAC_OK);
-            for (int64_t i = 0; i < p.g.m; i++) {
-                size_t at = (size_t)(i * p.g.c_row) * fac_dtype_size(d);
+            for (int64_t i = 0; i < p.g.batch * p.g.m; i++) {
+                const int64_t row = i / p.g.m * p.g.c_batch + i % p.g.m * p.g.c_row;
+                size_t at = (size_t)row * fac_dtype_size(d);
                 assert_memory_equal((char *)p.c + at, (char *)copied + at, (size_t)p.g.n * fac_dtype_size(d));
             }
             free(copied);
-            free(row);
+            free(from);
             problem_free(&p);
         }
 }
 
-static void blas_row_is_refused_where_c_is_read(void **unused) {
+static void blas_what_is_added_is_refused_where_c_is_read(void **unused) {
     (void)unused;
     static const struct {
         fac_dtype dtype;
@@ -322,7 +330,7 @@ static void blas_row_is_refused_where_c_is_read(void **unused) {
         problem p;
         problem_make(&p, cases[i].dtype, 1, cases[i].m, cases[i].n, cases[i].k, ROWS, ROWS, cases[i].c);
         p.g.beta = fac_scalar_i_(cases[i].beta);
-        assert_false(fac__gemm_takes_row(&p.g));
+        assert_false(fac__gemm_takes_from(&p.g));
         problem_free(&p);
     }
 }
@@ -339,5 +347,5 @@ static void blas_bool_is_refused(void **unused) {
 FAC_TEST_MAIN(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_alpha_and_beta_scale),
               FAC_TEST(blas_conjugate_operands), FAC_TEST(blas_large_blocks_match),
               FAC_TEST(blas_beta_zero_does_not_read), FAC_TEST(blas_empty_depth_scales_only),
-              FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_row_has_the_bits_of_a_row_copied_to_c),
-              FAC_TEST(blas_row_is_refused_where_c_is_read), FAC_TEST(blas_bool_is_refused))
+              FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_what_is_added_has_the_bits_of_a_copy_in_c),
+              FAC_TEST(blas_what_is_added_is_refused_where_c_is_read), FAC_TEST(blas_bool_is_refused))

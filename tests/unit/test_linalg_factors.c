@@ -85,6 +85,65 @@ static void lu_factors_multiply_to_the_matrix(void **state) {
     }
 }
 
+/* Sides about those of vectors, of panels, and of what is cut into halves. A factor of n columns leaves some n units of the last place. */
+static void factors_of_every_size_multiply_to_the_matrix(void **state) {
+    (void)state;
+    const int64_t sides[] = {1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100, 128, 129, 193, 300};
+    for (size_t i = 0; i < 2 * FAC_COUNT(sides); i++) {
+        FAC_SCOPE(scope);
+        const int64_t n = sides[i / 2];
+        const fac_dtype dtype = i % 2 ? FAC_F64 : FAC_F32;
+        const double eps = (double)n * (i % 2 ? 1e-15 : 1e-6);
+        fac_tensor *a = fac_to_dtype(regular(n), dtype), *one = fac_to_dtype(fac_eye(n), dtype);
+        fac_tensor *wide = random_of(dtype, FAC_SHAPE(2, n, n + 5)), *b = random_of(dtype, FAC_SHAPE(2, n, 35));
+        fac_tensor *p = fac_add(times(a, turned(a)), fac_mul(one, (double)n));
+        fac_tensor *l = fac_linalg_cholesky(p), *u = fac_linalg_cholesky(p, .upper = true);
+        assert_near(times(l, turned(l)), p, eps);
+        assert_near(times(turned(u), u), p, eps);
+        assert_near(times(p, fac_cholesky_solve(b, l)), b, 8 * eps);
+        assert_near(times(p, fac_cholesky_inverse(u, .upper = true)), fac_expand_as(one, p), 8 * eps);
+        for (int tall = 0; tall < 2; tall++) {
+            fac_tensor *w = tall ? turned(wide) : wide;
+            fac_linalg_lu_result r = fac_linalg_lu(w);
+            assert_near(times(r.P, times(r.L, r.U)), w, eps);
+        }
+        for (int tall = 0; tall < 2; tall++) {
+            fac_tensor *w = tall ? turned(wide) : wide;
+            fac_linalg_qr_result r = fac_linalg_qr(w), full = fac_linalg_qr(w, .mode = "complete");
+            assert_near(times(r.Q, r.R), w, eps);
+            assert_near(times(full.Q, full.R), w, eps);
+            assert_near(times(turned(full.Q), full.Q),
+                        fac_expand_as(fac_to_dtype(fac_eye(fac_tensor_sizes(w).v[1]), dtype), full.Q), eps);
+            fac_geqrf_result g = fac_geqrf(w);
+            fac_tensor *few = fac_narrow(g.a, 2, 0, n);
+            assert_near(fac_triu(g.a), full.R, eps);
+            assert_near(fac_linalg_householder_product(few, g.tau), r.Q, eps);
+            for (int k = 0; k < 4; k++) {
+                const bool left = k & 1, transpose = k & 2;
+                fac_tensor *q = transpose ? turned(full.Q) : full.Q;
+                fac_tensor *c = left ? w : turned(w);
+                fac_tensor *y = fac_ormqr(few, g.tau, c, .left = left, .transpose = transpose);
+                assert_near(y, left ? times(q, c) : times(c, q), eps);
+            }
+        }
+        fac_linalg_lu_factor_result f = fac_linalg_lu_factor(p);
+        for (int adjoint = 0; adjoint < 2; adjoint++) {
+            fac_tensor *of = adjoint ? turned(p) : p, *row = turned(b);
+            assert_near(times(of, fac_linalg_lu_solve(f.LU, f.pivots, b, .adjoint = adjoint)), b, 8 * eps);
+            assert_near(times(fac_linalg_lu_solve(f.LU, f.pivots, row, .left = false, .adjoint = adjoint), of), row,
+                        8 * eps);
+        }
+        assert_near(times(p, fac_linalg_inv(p)), fac_expand_as(one, p), 8 * eps);
+        for (int k = 0; k < 8; k++) {
+            const bool upper = k & 1, left = k & 2, turn = k & 4;
+            fac_tensor *t = upper ? u : l, *side = left ? b : turned(b);
+            if (turn) t = turned(fac_contiguous(turned(t)));
+            fac_tensor *x = fac_linalg_solve_triangular(t, side, upper, .left = left);
+            assert_near(left ? times(t, x) : times(x, t), side, 8 * eps);
+        }
+    }
+}
+
 static void solutions_solve_for_every_side(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -262,15 +321,19 @@ static void matrices_without_elements_have_factors(void **state) {
     assert_sizes(fac_linalg_ldl_factor(none).LD, 2, 0, 0);
 }
 
+/* Large ones are cut; of small ones there are many, for libraries that bear no two calls at once. */
 static void bits_do_not_depend_on_threads(void **state) {
     (void)state;
     FAC_SCOPE(scope);
-    fac_tensor *a = RANDOM(2048, 17, 17), *first = NULL; /* many, for libraries that bear no two calls at once */
+    fac_tensor *many = RANDOM(2048, 17, 17), *large = RANDOM(420, 420), *first[4] = {NULL};
     for (int threads = 1; threads < 8; threads += 3) {
         assert_ok(fac_set_num_threads(threads));
-        fac_tensor *x = fac_linalg_inv(a);
-        if (!first) first = x;
-        assert_true(fac_equal(x, first));
+        fac_tensor *now[4] = {fac_linalg_inv(many), fac_linalg_eigvalsh(many), fac_linalg_inv(large),
+                              fac_linalg_cholesky(times(large, turned(large)))};
+        for (int i = 0; i < 4; i++) {
+            if (!first[i]) first[i] = now[i];
+            assert_true(fac_equal(now[i], first[i]));
+        }
     }
 }
 
@@ -418,10 +481,10 @@ static void cholesky_keeps_the_imaginary_part_of_a_diagonal_gradient(void **stat
 
 FAC_TEST_MAIN(FAC_TEST(cholesky_of_a_small_matrix_is_its_factor), FAC_TEST(cholesky_reads_one_triangle),
               FAC_TEST(cholesky_solve_gives_solutions), FAC_TEST(solve_triangular_looks_at_one_triangle),
-              FAC_TEST(lu_factors_multiply_to_the_matrix), FAC_TEST(solutions_solve_for_every_side),
-              FAC_TEST(complex_solutions_solve_for_every_side), FAC_TEST(one_factor_serves_many_right_sides),
-              FAC_TEST(determinants_are_those_of_closed_forms), FAC_TEST(ldl_factors_solve),
-              FAC_TEST(failures_are_told), FAC_TEST(pivots_that_are_no_rows_are_refused),
+              FAC_TEST(lu_factors_multiply_to_the_matrix), FAC_TEST(factors_of_every_size_multiply_to_the_matrix),
+              FAC_TEST(solutions_solve_for_every_side), FAC_TEST(complex_solutions_solve_for_every_side),
+              FAC_TEST(one_factor_serves_many_right_sides), FAC_TEST(determinants_are_those_of_closed_forms),
+              FAC_TEST(ldl_factors_solve), FAC_TEST(failures_are_told), FAC_TEST(pivots_that_are_no_rows_are_refused),
               FAC_TEST(singular_matrices_are_told_by_info), FAC_TEST(failed_checks_change_no_output),
               FAC_TEST(outputs_with_gaps_get_what_new_ones_get), FAC_TEST(inputs_of_any_strides_give_the_same),
               FAC_TEST(matrices_without_elements_have_factors), FAC_TEST(bits_do_not_depend_on_threads),

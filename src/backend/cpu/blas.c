@@ -2,7 +2,7 @@
 
    vector     one of m, n is 1 and the matrix has a contiguous side: gemv.isa.c, bound by memory
    library    large f32: oneDNN's sgemm, on blocks fixed by shape, since its bits depend on the block
-   rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_bf16.isa.c
+   rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_rounded.isa.c
    packed     all else that is floating or complex: gemm.isa.c, whose bits do not depend on the blocks, so that these may
               follow the number of threads
    integers   plain loops (blas_int.c)
@@ -13,6 +13,7 @@
 #include "backend/cpu/blas_int.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/loops.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/parallel.h"
 #include "core/scalar.h"
@@ -31,6 +32,7 @@ enum {
     LIBRARY_BLOCK = 512,    /* sides of its blocks where there are LIBRARY_MANY of them, else half of that */
     LIBRARY_MANY = 16,
     LIBRARY_FEW = 4,          /* with fewer blocks, gemm.isa.c feeds more threads */
+    HALF_PIECE = 256,         /* elements of C that are widened together */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
 };
 static const int64_t longest_side = INT64_C(1)
@@ -42,7 +44,7 @@ static const fac_gemm_kernels *kernels(void) { return FAC_ISA_PICK(fac__gemm_ker
 static fac_gemm_block_fn *rounded_block(const fac_gemm *g) {
     if (!g->may_round || g->dtype != FAC_F32 || g->c_dtype != FAC_F32 || g->k == 0) return NULL;
     if ((double)g->m * (double)g->n * (double)g->k <= ROUNDED_WORK) return NULL;
-    return FAC_ISA_PICK(fac__gemm_bf16)();
+    return FAC_ISA_PICK(fac__gemm_rounded)();
 }
 
 static inline fac_dtype compute_type(fac_dtype d) { return d == FAC_F64 || d == FAC_C128 ? FAC_F64 : FAC_F32; }
@@ -61,20 +63,36 @@ typedef struct merge_target {
 
 static inline bool beta_is(const merge_target *t, double v) { return t->beta[0] == v && t->beta[1] == 0; }
 
-#define MERGE_REAL(name, E, T, GET, PUT)                                                    \
-    static void name(const merge_target *o, int64_t m, int64_t n, const T *t, int64_t ld) { \
-        T beta = (T)o->beta[0];                                                             \
-        for (int64_t i = 0; i < m; i++) {                                                   \
-            E *c = (E *)(void *)o->c + i * o->row;                                          \
-            for (int64_t j = 0; j < n; j++, c += o->col)                                    \
-                *c = PUT(beta == 0 ? t[i * ld + j] : beta * GET(*c) + t[i * ld + j]);       \
-        }                                                                                   \
+#define MERGE_REAL(name, T)                                                                                          \
+    static void name(const merge_target *o, int64_t m, int64_t n, const T *t, int64_t ld) {                          \
+        T beta = (T)o->beta[0];                                                                                      \
+        for (int64_t i = 0; i < m; i++) {                                                                            \
+            T *c = (T *)(void *)o->c + i * o->row;                                                                   \
+            for (int64_t j = 0; j < n; j++, c += o->col) *c = beta == 0 ? t[i * ld + j] : beta * *c + t[i * ld + j]; \
+        }                                                                                                            \
     }
-#define SAME(x) (x)
-MERGE_REAL(merge_f32, float, float, SAME, SAME)
-MERGE_REAL(merge_f64, double, double, SAME, SAME)
-MERGE_REAL(merge_f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16)
-MERGE_REAL(merge_bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16)
+MERGE_REAL(merge_f32, float)
+MERGE_REAL(merge_f64, double)
+
+/* Halves are computed in f32, by pieces. */
+static void merge_half(const merge_target *o, int64_t m, int64_t n, const float *t, int64_t ld) {
+    const float beta = (float)o->beta[0];
+    float piece[HALF_PIECE];
+    if (beta == 0 && o->col == 1 && o->row == n && ld == n) { /* one long row */
+        n *= m;
+        m = 1;
+    }
+    for (int64_t i = 0; i < m; i++) {
+        uint16_t *c = (uint16_t *)(void *)o->c + i * o->row;
+        if (beta == 0) fac__casts[o->dtype][FAC_F32](c, o->col, t + i * ld, 1, n);
+        for (int64_t j = 0; beta != 0 && j < n; j += HALF_PIECE) {
+            const int64_t width = fac__min(HALF_PIECE, n - j);
+            fac__casts[FAC_F32][o->dtype](piece, 1, c + j * o->col, o->col, width);
+            for (int64_t e = 0; e < width; e++) piece[e] = beta * piece[e] + t[i * ld + j + e];
+            fac__casts[o->dtype][FAC_F32](c + j * o->col, o->col, piece, 1, width);
+        }
+    }
+}
 
 #define MERGE_COMPLEX(name, T)                                                                            \
     static void name(const merge_target *o, int64_t m, int64_t n, const T *re, const T *im, int64_t ld) { \
@@ -96,8 +114,8 @@ MERGE_COMPLEX(merge_c128, double)
 static void merge(const merge_target *o, int64_t m, int64_t n, const void *t, const void *t_imag, int64_t ld) {
     switch (o->dtype) {
     case FAC_F64: merge_f64(o, m, n, t, ld); break;
-    case FAC_F16: merge_f16(o, m, n, t, ld); break;
-    case FAC_BF16: merge_bf16(o, m, n, t, ld); break;
+    case FAC_F16:
+    case FAC_BF16: merge_half(o, m, n, t, ld); break;
     case FAC_C64: merge_c64(o, m, n, t, t_imag, ld); break;
     case FAC_C128: merge_c128(o, m, n, t, t_imag, ld); break;
     default: merge_f32(o, m, n, t, ld); break;
@@ -128,16 +146,12 @@ static const void *vector_x(const fac_gemm *g, int64_t batch, void *room) {
     const char *x = at(g->b.data, batch * g->b.batch, g->dtype);
     double alpha = fac__scalar_f64(g->alpha);
     if (g->b.row == 1 && alpha == 1 && !fac__is_half(g->dtype)) return x;
-    for (int64_t i = 0; i < g->k; i++) {
-        const char *e = at(x, i * g->b.row, g->dtype);
+    fac__casts[compute_type(g->dtype)][g->dtype](room, 1, x, g->b.row, g->k);
+    for (int64_t i = 0; alpha != 1 && i < g->k; i++) {
         if (g->dtype == FAC_F64)
-            ((double *)room)[i] = alpha * *(const double *)(const void *)e;
-        else if (g->dtype == FAC_F32)
-            ((float *)room)[i] = (float)alpha * *(const float *)(const void *)e;
-        else if (g->dtype == FAC_BF16)
-            ((float *)room)[i] = (float)alpha * fac__bf16_to_f32(*(const uint16_t *)(const void *)e);
+            ((double *)room)[i] *= alpha;
         else
-            ((float *)room)[i] = (float)alpha * fac__f16_to_f32(*(const uint16_t *)(const void *)e);
+            ((float *)room)[i] *= (float)alpha;
     }
     return room;
 }
@@ -210,8 +224,8 @@ static fac_status block_task(const block_job *job, int64_t task, char *room) {
     p.c_imag = complex ? room + job->plane_bytes : NULL;
     p.ldc = job->direct ? g->c_row : job->nb;
     if (job->direct && beta_is(&o, 1)) {
-        p.from = g->row ? at(g->row, j, g->c_dtype) : o.c;
-        p.ldf = g->row ? 0 : g->c_row;
+        p.from = g->from ? at(g->from, batch * g->from_batch + i * g->from_row + j, g->c_dtype) : o.c;
+        p.ldf = g->from ? g->from_row : g->c_row;
     }
     p.scratch = room + job->planes_bytes;
     fac_status st = FAC_OK;
@@ -442,7 +456,7 @@ static bool count_work(const fac_gemm *g, int64_t *work) {
            (*work == 0 || fac__max(g->m, fac__max(g->n, g->k)) <= longest_side);
 }
 
-bool fac__gemm_takes_row(const fac_gemm *request) {
+bool fac__gemm_takes_from(const fac_gemm *request) {
     fac_gemm g = *request;
     if (!g.c_dtype) g.c_dtype = g.dtype;
     int64_t mb, nb, work;

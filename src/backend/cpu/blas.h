@@ -21,15 +21,15 @@ typedef struct fac_gemm {
     fac_gemm_matrix b; /* [batch, k, n] */
     void *c;           /* [batch, m, n]; may not overlap A, B or itself */
     int64_t c_row, c_col, c_batch;
-    const void *row;        /* [n] without gaps, which beta multiplies in place of C; NULL unless fac__gemm_takes_row */
+    const void *from; /* [batch, m, n], which beta multiplies in place of C; NULL unless fac__gemm_takes_from */
+    int64_t from_row, from_batch; /* a row has no gaps; from_row is 0 if all are the same */
     bool may_round;         /* float32 factors may be rounded to bfloat16 where that is faster; sums stay float32 */
     fac_scalar alpha, beta; /* beta == 0: C is not read, so NaN in it does not matter */
     fac_workspace scratch;  /* none: taken before C is written, and given back */
 } fac_gemm;
 
-/* True if g, complete but for `row`, may be given one. It then need not be copied to every row of C beforehand; the bits
-   are the same. */
-bool fac__gemm_takes_row(const fac_gemm *g);
+/* True if g, complete but for `from`, may be given one. It then need not be copied to C beforehand; the bits are the same. */
+bool fac__gemm_takes_from(const fac_gemm *g);
 
 /* errors, all before C is written: DTYPE for bool; MEMORY unless g has scratch; OVERFLOW */
 fac_status fac__gemm(const fac_gemm *g);

@@ -1,6 +1,7 @@
 /* Chooses the instruction set of the CPU's kernels, once, when the library starts. */
 #include "backend/cpu/cpu.h"
 
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/pointwise.h"
 #include "backend/cpu/workers.h"
@@ -13,6 +14,7 @@
 #endif
 
 fac_isa fac__cpu_isa;
+bool fac__cpu_bf16;
 static const char *const isa_names[] = {"default", "avx2", "avx512"};
 
 /* The best level that the processor and the operating system support. */
@@ -61,6 +63,9 @@ fac_status fac__cpu_init(void) {
     fac__onednn_start();
     fac__cpu_isa = isa;
     fac__vendor_block = isa == FAC_ISA_AVX512 ? 16 : 8;
+#if FAC_ISA_LEVELS
+    fac__cpu_bf16 = isa == FAC_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+#endif
     fac__pointwise_register(FAC_CPU, fac__cpu_pointwise);
     FAC_INSTALL_LEVEL(default);
 #if FAC_ISA_LEVELS

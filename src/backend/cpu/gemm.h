@@ -1,5 +1,5 @@
 /* The packed matrix product, one variant per instruction set (gemm.isa.c), and the matrix-vector products beside it
-   (gemv.isa.c) and products whose factors are rounded (gemm_bf16.isa.c). Callers are in blas.c; onednn.h takes the same blocks. */
+   (gemv.isa.c) and products whose factors are rounded (gemm_rounded.isa.c). Callers are in blas.c; onednn.h takes the same blocks. */
 #ifndef FAC_SRC_BACKEND_CPU_GEMM_H
 #define FAC_SRC_BACKEND_CPU_GEMM_H
 
@@ -45,10 +45,13 @@ typedef struct fac_gemm_kernels {
                       bool accumulate);
 } fac_gemm_kernels;
 
+/* Whether the processor multiplies pairs of bf16, at the level of AVX-512 (gemm_bf16.isa.c). */
+extern bool fac__cpu_bf16;
+
 FAC_ISA_DECLARE(const fac_gemm_kernels *, fac__gemm_kernels, (void));
 
 /* As `block`, of f32 alone, on factors rounded to bfloat16 and with no more scratch; NULL where the processor has no dot
    products of these. */
-FAC_ISA_DECLARE(fac_gemm_block_fn *, fac__gemm_bf16, (void));
+FAC_ISA_DECLARE(fac_gemm_block_fn *, fac__gemm_rounded, (void));
 
 #endif

@@ -3,6 +3,27 @@
 #include "backend/cpu/simd.h"
 #include "core/scalar.h"
 
+/* Vectors of half the bytes, where they are vectors still. */
+#if FAC_VECTOR_BYTES > 16
+typedef float fac_hf32 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
+typedef double fac_hf64 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
+#if FAC_VECTOR_BYTES == 64
+static inline fac_hf32 fac_fma_h32(fac_hf32 a, fac_hf32 b, fac_hf32 c) {
+    return (fac_hf32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+static inline fac_hf64 fac_fma_h64(fac_hf64 a, fac_hf64 b, fac_hf64 c) {
+    return (fac_hf64)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+}
+#else
+static inline fac_hf32 fac_fma_h32(fac_hf32 a, fac_hf32 b, fac_hf32 c) {
+    return (fac_hf32)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+}
+static inline fac_hf64 fac_fma_h64(fac_hf64 a, fac_hf64 b, fac_hf64 c) {
+    return (fac_hf64)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c);
+}
+#endif
+#endif
+
 #if FAC_VECTOR_BYTES == 64
 #define MR 14 /* 28 accumulators, two vectors of B and one of A: 31 of 32 registers */
 #elif FAC_VECTOR_BYTES == 32
@@ -69,8 +90,10 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
 #define STORE fac_store_f32
 #define SPLAT fac_splat_f32
 #define FMA fac_fma_f32
-#define ZIP_LO FAC_ZIP_LO_F32
-#define ZIP_HI FAC_ZIP_HI_F32
+#define TRANSPOSE fac_transpose_f32
+#define FMA1 fac_fma1_f32
+#define VH fac_hf32
+#define FMAH fac_fma_h32
 #define N(name) FAC_PASTE(name, _f32)
 #define IS_NATIVE(dtype) ((dtype) == FAC_F32)
 #define PACK_REAL(dst, o, at, is, ps, width, ld, depth) pack_any_f32(dst, o, at, is, ps, width, ld, depth, g->dtype)
@@ -82,8 +105,10 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
 #undef STORE
 #undef SPLAT
 #undef FMA
-#undef ZIP_LO
-#undef ZIP_HI
+#undef TRANSPOSE
+#undef FMA1
+#undef VH
+#undef FMAH
 #undef N
 #undef IS_NATIVE
 #undef PACK_REAL
@@ -95,16 +120,22 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
 #define STORE fac_store_f64
 #define SPLAT fac_splat_f64
 #define FMA fac_fma_f64
-#define ZIP_LO FAC_ZIP_LO_F64
-#define ZIP_HI FAC_ZIP_HI_F64
+#define TRANSPOSE fac_transpose_f64
+#define FMA1 fac_fma1_f64
+#define VH fac_hf64
+#define FMAH fac_fma_h64
 #define N(name) FAC_PASTE(name, _f64)
 #define IS_NATIVE(dtype) ((dtype) == FAC_F64)
 #define PACK_REAL(dst, o, at, is, ps, width, ld, depth) \
     pack_f64(dst, (const double *)(const void *)(o)->data + (at), is, ps, width, ld, depth)
 #include "backend/cpu/gemm_body.h"
 
+void FAC_ISA_NAME(fac__gemm_bf16)(const fac_gemm_block *g);
+
 static void block(const fac_gemm_block *g) {
-    if (g->dtype == FAC_F64 || g->dtype == FAC_C128)
+    if (g->dtype == FAC_BF16 && fac__cpu_bf16 && FAC_VECTOR_BYTES == 64 && g->alpha[0] == 1)
+        FAC_ISA_NAME(fac__gemm_bf16)(g);
+    else if (g->dtype == FAC_F64 || g->dtype == FAC_C128)
         block_f64(g);
     else
         block_f32(g);

@@ -1,10 +1,13 @@
-/* The packed matrix product in one element type. Included by gemm.isa.c with T, V, LANES, LOAD, STORE, SPLAT, FMA, ZIP_LO,
-   ZIP_HI and the naming macro N(name).
+/* The packed matrix product in one element type. Included by gemm.isa.c with T, V, LANES, LOAD, STORE, SPLAT, FMA, FMA1,
+   TRANSPOSE, VH and FMAH of half a vector, and the naming macro N(name).
 
    C is computed in strips of NR = 2 vectors of columns and panels of at most MR rows, so that MR x 2 accumulators stay in
    registers. A panel of A is packed as [depth][rows], a strip of B as [depth][NR]; both are then read front to back. A
    strip (NR x KC) stays in L1; all of A's panels (m x KC) and a group of strips in L2. A complex product is the real one of doubled depth:
    [a_re, -a_im] [b_re; b_im] gives the real plane, [a_im, a_re] [b_re; b_im] the imaginary one.
+
+   A real product of few columns has a tile of its own, whose lanes are these columns and whose A is not packed; one of depth 1 goes row
+   by row.
 
    Each element of C is summed over k in order, in passes of KC; borders of panels, strips and blocks do not change it. */
 
@@ -72,21 +75,6 @@ static const N(tile_fn) N(tiles)[MR] = {
 #endif
 };
 
-/* v[LANES] as rows -> columns, in place: log2(LANES) rounds of perfect shuffles. */
-static inline __attribute__((always_inline)) void N(transpose)(V *v) {
-    V t[LANES];
-#pragma GCC unroll 4
-    for (int round = LANES; round > 1; round /= 2) {
-#pragma GCC unroll 8
-        for (int i = 0; i < LANES / 2; i++) {
-            t[2 * i] = ZIP_LO(v[i], v[i + LANES / 2]);
-            t[2 * i + 1] = ZIP_HI(v[i], v[i + LANES / 2]);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) v[i] = t[i];
-    }
-}
-
 /* dst[p*ld + i] = src[i*is + p*ps] for i < width, 0 for i in [width, ld). May write LANES elements past the end. Where
    memory runs along p, these runs are too short for the hardware to guess the next panel's, which is fetched meanwhile. */
 static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int ld, int64_t depth) {
@@ -100,7 +88,7 @@ static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int
                     __builtin_prefetch(src + (width + i0 + i) * is + p, 0, 2);
 #pragma GCC unroll 16
                 for (int i = 0; i < LANES; i++) v[i] = i0 + i < width ? LOAD(src + (i0 + i) * is + p) : (V){0};
-                N(transpose)(v);
+                TRANSPOSE(v);
 #pragma GCC unroll 16
                 for (int i = 0; i < LANES; i++) STORE(dst + (p + i) * ld + i0, v[i]);
             }
@@ -240,7 +228,103 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     }
 }
 
+/* ---- few columns, and depth 1 ----------------------------------------------------------------------------------------- */
+
+/* Rows of C that are one vector or less, NARROW of them at a time: c[i, n] = from[i, n] + sum over p of a[i*rs + p*cs] * b[p*ldb + lane]. A row
+   that is shorter than the vector is stored with what is too much where that lies in rows that are stored later. */
+#define NARROW 8
+#define DEFINE_NARROW(name, W, LN, FMA_W)                                                                          \
+    static inline __attribute__((always_inline)) void N(name##_rows)(                                              \
+        const int rows, int64_t depth, const T *a, int64_t rs, int64_t cs, const T *b, int64_t ldb, W *acc) {      \
+        _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) acc[r] = (W){0};                                    \
+        for (int64_t p = 0; p < depth; p++, a += cs, b += ldb) {                                                   \
+            W v;                                                                                                   \
+            memcpy(&v, b, sizeof v);                                                                               \
+            _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) acc[r] = FMA_W(a[r * rs] - (W){0}, v, acc[r]);  \
+        }                                                                                                          \
+    }                                                                                                              \
+    static void N(name)(const fac_gemm_block *g, int64_t p, int64_t depth, const T *b, int64_t ldb, const T *from, \
+                        int64_t ldf) {                                                                             \
+        const int64_t rs = g->a.rs, cs = g->a.cs, n = g->n;                                                        \
+        const T *a = (const T *)(const void *)g->a.data + p * cs;                                                  \
+        for (int64_t i = 0, rows; i < g->m; i += rows, a += rows * rs) {                                           \
+            W acc[NARROW];                                                                                         \
+            rows = g->m - i >= NARROW ? NARROW : g->m - i >= 4 ? 4 : 1;                                            \
+            if (rows == NARROW)                                                                                    \
+                N(name##_rows)(NARROW, depth, a, rs, cs, b, ldb, acc);                                             \
+            else if (rows == 4)                                                                                    \
+                N(name##_rows)(4, depth, a, rs, cs, b, ldb, acc);                                                  \
+            else                                                                                                   \
+                N(name##_rows)(1, depth, a, rs, cs, b, ldb, acc);                                                  \
+            for (int r = 0; r < rows; r++) {                                                                       \
+                T *c = (T *)g->c + (i + r) * g->ldc, t[LN];                                                        \
+                const T *f = from ? from + (i + r) * ldf : NULL;                                                   \
+                if (n == (LN) && f) {                                                                              \
+                    W v;                                                                                           \
+                    memcpy(&v, f, sizeof v);                                                                       \
+                    acc[r] = v + acc[r];                                                                           \
+                }                                                                                                  \
+                if (n == (LN) || (!f && g->ldc == n && (g->m - i - r) * n >= (LN))) {                              \
+                    memcpy(c, &acc[r], sizeof acc[r]);                                                             \
+                    continue;                                                                                      \
+                }                                                                                                  \
+                memcpy(t, &acc[r], sizeof t);                                                                      \
+                for (int j = 0; j < n; j++) c[j] = f ? f[j] + t[j] : t[j];                                         \
+            }                                                                                                      \
+        }                                                                                                          \
+    }
+DEFINE_NARROW(narrow, V, LANES, FMA)
+#if FAC_VECTOR_BYTES > 16
+DEFINE_NARROW(narrower, VH, LANES / 2, FMAH)
+#endif
+#undef DEFINE_NARROW
+#undef NARROW
+
+static void N(narrow_pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
+    const bool half = FAC_VECTOR_BYTES > 16 && g->n <= LANES / 2;
+    const int64_t lanes = half ? LANES / 2 : LANES;
+    const fac_gemm_operand *o = &g->b;
+    const T *b = (const T *)(const void *)o->data + p * o->rs, *from = p ? g->c : g->from;
+    int64_t ldb = o->rs, ldf = p ? g->ldc : g->ldf;
+    if (o->cs != 1 || g->n != lanes || g->alpha[0] != 1) {
+        T *packed = g->scratch, alpha = (T)g->alpha[0];
+        for (int64_t q = 0; q < kc; q++)
+            for (int64_t j = 0; j < lanes; j++) packed[q * lanes + j] = j < g->n ? alpha * b[q * o->rs + j * o->cs] : 0;
+        b = packed;
+        ldb = lanes;
+    }
+#if FAC_VECTOR_BYTES > 16
+    if (half) {
+        N(narrower)(g, p, kc, b, ldb, from, ldf);
+        return;
+    }
+#endif
+    N(narrow)(g, p, kc, b, ldb, from, ldf);
+}
+
+/* c[i, j] = from[i, j] + alpha a[i] b[j]. */
+static void N(outer)(const fac_gemm_block *g) {
+    const T *a = (const T *)(const void *)g->a.data, *b = (const T *)(const void *)g->b.data;
+    for (int64_t i = 0; i < g->m; i++) {
+        const T x = (T)g->alpha[0] * a[i * g->a.rs];
+        const T *from = g->from ? (const T *)g->from + i * g->ldf : NULL;
+        T *c = (T *)g->c + i * g->ldc;
+        int64_t j = 0;
+        for (; j + LANES <= g->n; j += LANES)
+            STORE(c + j, from ? FMA(SPLAT(x), LOAD(b + j), LOAD(from + j)) : SPLAT(x) * LOAD(b + j));
+        for (; j < g->n; j++) c[j] = from ? FMA1(x, b[j], from[j]) : x * b[j];
+    }
+}
+
 static void N(block)(const fac_gemm_block *g) {
+    if (g->k == 1 && IS_NATIVE(g->dtype) && g->b.cs == 1 && g->n > LANES) {
+        N(outer)(g);
+        return;
+    }
+    if (IS_NATIVE(g->dtype) && g->n <= LANES && g->k > 0) {
+        for (int64_t p = 0; p < g->k; p += FAC_GEMM_KC) N(narrow_pass)(g, p, fac__min(FAC_GEMM_KC, g->k - p));
+        return;
+    }
     int64_t step = g->c_imag ? FAC_GEMM_KC / 2 : FAC_GEMM_KC;
     for (int64_t p = 0; p < g->k; p += step) N(pass)(g, p, fac__min(step, g->k - p));
     if (g->k > 0 || g->from) return;

@@ -91,6 +91,21 @@ static inline fac_vf64 fac_splat_f64(double x) { return x - (fac_vf64){0}; }
 #define FAC_ZIP_HI_F64(a, b) __builtin_shufflevector(a, b, 1, 3)
 #endif
 
+/* v[lanes] as rows -> columns, in place: log2(lanes) rounds of perfect shuffles. */
+#define FAC_TRANSPOSE(name, V, LANES, ZIP_LO, ZIP_HI)                             \
+    static inline __attribute__((always_inline)) void name(V *v) {                \
+        V t[LANES];                                                               \
+        _Pragma("GCC unroll 4") for (int round = LANES; round > 1; round /= 2) {  \
+            _Pragma("GCC unroll 8") for (int i = 0; i < LANES / 2; i++) {         \
+                t[2 * i] = ZIP_LO(v[i], v[i + LANES / 2]);                        \
+                t[2 * i + 1] = ZIP_HI(v[i], v[i + LANES / 2]);                    \
+            }                                                                     \
+            _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) v[i] = t[i]; \
+        }                                                                         \
+    }
+FAC_TRANSPOSE(fac_transpose_f32, fac_vf32, FAC_LANES_F32, FAC_ZIP_LO_F32, FAC_ZIP_HI_F32)
+FAC_TRANSPOSE(fac_transpose_f64, fac_vf64, FAC_LANES_F64, FAC_ZIP_LO_F64, FAC_ZIP_HI_F64)
+
 #define FAC_PASTE_(a, b) a##b
 #define FAC_PASTE(a, b) FAC_PASTE_(a, b)
 

@@ -177,8 +177,8 @@ fac_status norm_except_dim_composite(const fac_call_info *c, fac_tensor *v, int6
     for (int64_t i = 0; i < v->ndim; i++)
         if (i != d) others[n++] = i;
     if (n) return fac__c_linalg_vector_norm(v, ord, (fac_ints){others, n}, true, FAC_DTYPE_DEFAULT, out);
-    if (pow != 0 && fac_dtype_is_floating((fac_dtype)v->dtype)) return fac__c_abs(v, out); /* each element is alone */
-    FAC_SCOPE(s);
+    FAC_SCOPE(s); /* each element is alone, and its norm its modulus */
+    if (pow && !fac_dtype_is_integral((fac_dtype)v->dtype, true)) return fac__give(out, fac__s_abs(v));
     fac_tensor *alone = fac__s_unsqueeze(v, -1);
     return fac__give(out, fac__s_linalg_vector_norm(alone, ord, FAC_INTS(-1), false, FAC_DTYPE_DEFAULT));
 }

@@ -259,6 +259,18 @@ fac_status chain_matmul_composite(const fac_call_info *info, fac_tensors matrice
 }
 
 /* self [a0, 1, a1, 1, ...] times other [1, b0, 1, b1, ...], pairs of dimensions merged. */
+enum { KRON_SHORT = 256 };
+
+/* t[..., x, y], one of them 1 and the other spread to `times`, as rows [..., x * y]. */
+static fac_tensor *spread_rows(fac_tensor *t, const int64_t *sizes, int n, int64_t times, bool last) {
+    int64_t wide[FAC_MAX_DIMS];
+    memcpy(wide, sizes, (size_t)(2 * n) * sizeof *wide);
+    wide[2 * n - (last ? 1 : 2)] = times;
+    fac_tensor *spread = fac__s_expand(t, ints(wide, 2 * n), false);
+    wide[2 * n - 2] *= wide[2 * n - 1];
+    return fac__s_reshape(spread, ints(wide, 2 * n - 1));
+}
+
 fac_status kron_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     int n = (int)fac__max(self->ndim, other->ndim);
@@ -273,7 +285,15 @@ fac_status kron_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
                   "dimension %d of the result is too large", d);
     }
     FAC_SCOPE(scope);
-    fac_tensor *y = fac__s_mul_Tensor(fac__s_reshape(self, ints(a, 2 * n)), fac__s_reshape(other, ints(b, 2 * n)));
+    self = fac__s_reshape(self, ints(a, 2 * n));
+    other = fac__s_reshape(other, ints(b, 2 * n));
+    if (n > 1 &&
+        b[2 * n - 1] <
+            KRON_SHORT) { /* rows are made as long as the result's, as short ones cost more than their elements */
+        self = spread_rows(self, a, n, b[2 * n - 1], true);
+        other = spread_rows(other, b, n, a[2 * n - 2], false);
+    }
+    fac_tensor *y = fac__s_mul_Tensor(self, other);
     return fac__give(out, fac__s_reshape(y, ints(merged, n)));
 }
 

@@ -1,7 +1,8 @@
-/* Cholesky factors and triangular systems: LAPACK's potrf, potrs and potri, and trsm of BLAS.
+/* Cholesky factors and triangular systems: of real matrices by the kernels of factor.h, of complex ones by LAPACK's potrf, potrs and
+   potri, and trsm of BLAS.
 
-   One matrix at a time, batches cut into chunks of whole matrices; each is computed in its own dtype by one thread, so results do not
-   depend on the number of threads. A result whose columns lie together is computed where it stands, any other in scratch memory. */
+   Batches are cut into chunks of whole matrices; each is computed in its own dtype, and results do not depend on the number of threads.
+   To LAPACK a result whose columns lie together is computed where it stands, any other in scratch memory. */
 #include "backend/cpu/kernels/matrices.h"
 #include "ops/factor.h"
 #include "ops_gen.h"
@@ -10,12 +11,17 @@ typedef struct job {
     int kind, n, k; /* n x n factors; k columns of a right side */
     char uplo;
     bool left, trans, unit;
+    fac_dtype dtype;
     fac_matrices a, b, out, info;
-    int64_t at_a, at_out, at_work; /* in scratch */
+    int64_t at_a, at_out, at_work, work_bytes; /* in scratch */
 } job;
 
 static char uplo_of(bool upper) { return upper ? 'U' : 'L'; }
 static double cubed(int64_t n) { return (double)n * (double)n * (double)n; }
+
+static fac_workspace work_of(const job *j, void *scratch) {
+    return (fac_workspace){(char *)scratch + j->at_work, j->work_bytes};
+}
 
 /* ---- factors -------------------------------------------------------------------------------------------------------------- */
 
@@ -33,18 +39,54 @@ static fac_status factor_chunk(void *ctx, int64_t begin, int64_t end, void *scra
     return FAC_OK;
 }
 
+/* An upper factor is the transpose of the lower one, of the upper triangle's transpose. */
+static fac_status factor_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    char *l = (char *)scratch + j->at_a;
+    const int64_t ld = fac__factor_ld(j->n, j->dtype);
+    const fac_matrices a = j->uplo == 'U' ? fac__matrices_turned(j->a) : j->a,
+                       out = j->uplo == 'U' ? fac__matrices_turned(j->out) : j->out;
+    for (int64_t i = begin; i < end; i++) {
+        fac__matrix_pack_padded(&a, i, l, ld);
+        const int info = fac__factor_cholesky(j->dtype, j->n, l, ld, work_of(j, scratch));
+        fac__clear_triangle(l, ld, j->n, j->n, j->out.item, true);
+        fac__matrix_unpack(&out, i, l, ld);
+        *(int32_t *)(void *)fac__matrix_at(&j->info, i) = info;
+    }
+    return FAC_OK;
+}
+
+/* Scratch memory for so many columns, and for what factor.h does with a matrix and its right sides. */
+static int64_t real_scratch(job *j, int64_t count, int64_t columns) {
+    int64_t bytes = 0;
+    const int64_t ld = fac__factor_ld(j->n, j->dtype);
+    j->work_bytes = fac__factor_scratch(j->n, j->n, j->dtype, fac__factor_threads(count));
+    j->at_a = fac__part(&bytes, ld, columns, j->out.item);
+    j->at_work = fac__part(&bytes, j->work_bytes, 1, 1);
+    return bytes;
+}
+
+static fac_status factor_all(job *j) {
+    int64_t bytes = 0;
+    if (fac__factor_takes(j->dtype)) {
+        bytes = real_scratch(j, j->a.count, j->n);
+        return fac__factor_for(j->a.count, cubed(j->n) / 6, bytes, factor_real_chunk, j);
+    }
+    (void)fac__part(&bytes, j->n, j->n, j->a.item);
+    return fac__lapack_for(j->a.count, cubed(j->n) / 3, bytes, factor_chunk, j);
+}
+
 fac_status linalg_cholesky_ex_cpu(fac_structured *s, fac_tensor *self, bool upper, bool check_errors) {
     FAC_TRY(fac__lapack_sizes(self));
     for (int i = 0; check_errors && i < 2; i++) FAC_TRY(fac_out_aside(s, i));
     job j = {.kind = fac__lapack_kind((fac_dtype)self->dtype),
+             .dtype = (fac_dtype)self->dtype,
              .uplo = uplo_of(upper),
              .a = fac__matrices(self, 2),
              .out = fac__matrices(s->out[0], 2),
              .info = fac__matrices(s->out[1], 0)};
-    int64_t bytes = 0;
     j.n = (int)j.a.rows;
-    (void)fac__part(&bytes, j.n, j.n, j.a.item);
-    FAC_TRY(fac__lapack_for(j.a.count, cubed(j.n) / 3, bytes, factor_chunk, &j));
+    FAC_TRY(factor_all(&j));
     return check_errors ? fac__check_info(FAC_FACTOR_CHOLESKY, s->out[1]) : FAC_OK;
 }
 
@@ -64,11 +106,26 @@ static fac_status solve_chunk(void *ctx, int64_t begin, int64_t end, void *scrat
     return FAC_OK;
 }
 
+/* L L^T X = B, or U^T U X = B. */
+static fac_status solve_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    const fac_matrices l = j->uplo == 'U' ? fac__matrices_turned(j->a) : j->a, turned = fac__matrices_turned(l);
+    for (int64_t i = begin; i < end; i++) {
+        fac_systems s = {.dtype = j->dtype, .steps = 2};
+        s.t[0] = fac__matrix_triangle(&l, i, false, false);
+        s.t[1] = fac__matrix_triangle(&turned, i, true, false);
+        fac__matrix_sides(&j->b, &j->out, i, &s);
+        fac__solve_systems(&s, work_of(j, scratch));
+    }
+    return FAC_OK;
+}
+
 /* a's matrices and b's, over the batch of the result, and scratch memory for one of each. */
 static int64_t with_operands(job *j, const fac_structured *s, fac_tensor *a, fac_tensor *b) {
     const fac_tensor *out = s->out[0];
     int64_t bytes = 0;
-    j->kind = fac__lapack_kind((fac_dtype)out->dtype);
+    j->dtype = (fac_dtype)out->dtype;
+    j->kind = fac__lapack_kind(j->dtype);
     j->out = fac__matrices(out, 2);
     j->a = fac__matrices_over(a, 2, out->sizes, out->ndim - 2);
     j->b = fac__matrices_over(b, 2, out->sizes, out->ndim - 2);
@@ -84,7 +141,11 @@ fac_status cholesky_solve_cpu(fac_structured *s, fac_tensor *self, fac_tensor *i
     FAC_TRY(fac__lapack_sizes(input2));
     job j = {.uplo = uplo_of(upper)};
     int64_t bytes = with_operands(&j, s, input2, self);
-    return fac__lapack_for(j.n && j.k ? j.out.count : 0, (double)j.n * j.n * j.k, bytes, solve_chunk, &j);
+    const int64_t count = j.n && j.k ? j.out.count : 0;
+    const double work = (double)j.n * j.n * j.k;
+    if (!fac__factor_takes(j.dtype)) return fac__lapack_for(count, work, bytes, solve_chunk, &j);
+    bytes = real_scratch(&j, count, 0);
+    return fac__factor_for(count, work, bytes, solve_real_chunk, &j);
 }
 
 /* The other triangle of a Hermitian matrix, from the one that LAPACK wrote. */
@@ -97,6 +158,14 @@ static void mirror(char *a, int64_t ld, int n, int kind, bool upper, size_t item
         }
 }
 
+static fac_status refuse_zero(int64_t i, int info) {
+    FAC_CHECK(info == 0, FAC_ERR_ARGUMENT,
+              "(Batch element %lld): The diagonal element %d is zero, the inversion could not be "
+              "completed because the input matrix is singular.",
+              (long long)i, info);
+    return FAC_OK;
+}
+
 static fac_status inverse_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const job *j = ctx;
     for (int64_t i = begin; i < end; i++) {
@@ -104,12 +173,42 @@ static fac_status inverse_chunk(void *ctx, int64_t begin, int64_t end, void *scr
         char *x = fac__matrix_room(&j->out, i, scratch, &ld);
         fac__matrix_pack(&j->a, i, x, ld);
         fac__lapack.potri[j->kind](&j->uplo, &j->n, x, &ld, &info, 1);
-        FAC_CHECK(info == 0, FAC_ERR_ARGUMENT,
-                  "(Batch element %lld): The diagonal element %d is zero, the inversion could not be "
-                  "completed because the input matrix is singular.",
-                  (long long)i, info);
+        FAC_TRY(refuse_zero(i, info));
         mirror(x, ld, j->n, j->kind, j->uplo == 'U', j->out.item);
         fac__matrix_settle(&j->out, i, x, scratch);
+    }
+    return FAC_OK;
+}
+
+static int zero_on_diagonal(const job *j, int64_t i) {
+    const char *a = fac__matrix_at(&j->a, i);
+    for (int64_t r = 0; r < j->n; r++) {
+        const char *at = a + r * (j->a.row + j->a.col);
+        if (j->dtype == FAC_F64 ? *(const double *)(const void *)at == 0 : *(const float *)(const void *)at == 0)
+            return (int)r + 1;
+    }
+    return 0;
+}
+
+/* Of the inverse's columns, solved for one by one, the lower half is kept, so that it is as symmetric as the matrix. */
+static fac_status inverse_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    const fac_matrices l = j->uplo == 'U' ? fac__matrices_turned(j->a) : j->a, turned = fac__matrices_turned(l);
+    char *x = (char *)scratch + j->at_a;
+    int *order = (int *)(void *)((char *)scratch + j->at_out);
+    const int64_t ld = fac__factor_ld(j->n, j->dtype);
+    for (int r = 0; r < j->n; r++) order[r] = r;
+    for (int64_t i = begin; i < end; i++) {
+        FAC_TRY(refuse_zero(i, zero_on_diagonal(j, i)));
+        fac_systems s = {.dtype = j->dtype, .n = j->n, .k = j->n, .steps = 2, .order_out = order};
+        s.t[0] = fac__matrix_triangle(&l, i, false, false);
+        s.t[1] = fac__matrix_triangle(&turned, i, true, false);
+        s.x = x;
+        s.x_rs = 1;
+        s.x_cs = ld;
+        fac__solve_systems(&s, work_of(j, scratch));
+        mirror(x, ld, j->n, j->kind, false, j->out.item);
+        fac__matrix_unpack(&j->out, i, x, ld);
     }
     return FAC_OK;
 }
@@ -119,7 +218,11 @@ fac_status cholesky_inverse_cpu(fac_structured *s, fac_tensor *self, bool upper)
     FAC_TRY(fac_out_aside(s, 0));
     job j = {.uplo = uplo_of(upper)};
     int64_t bytes = with_operands(&j, s, self, self);
-    return fac__lapack_for(j.n ? j.out.count : 0, cubed(j.n), bytes, inverse_chunk, &j);
+    const int64_t count = j.n ? j.out.count : 0;
+    if (!fac__factor_takes(j.dtype)) return fac__lapack_for(count, cubed(j.n), bytes, inverse_chunk, &j);
+    bytes = real_scratch(&j, count, j.n);
+    j.at_out = fac__part(&bytes, j.n, 1, sizeof(int));
+    return fac__factor_for(count, cubed(j.n), bytes, inverse_real_chunk, &j);
 }
 
 /* ---- triangular systems --------------------------------------------------------------------------------------------------------- */
@@ -146,15 +249,33 @@ static fac_status triangular_chunk(void *ctx, int64_t begin, int64_t end, void *
     return FAC_OK;
 }
 
+/* X A = B is A^T X^T = B^T. */
+static fac_status triangular_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    const fac_matrices a = j->left ? j->a : fac__matrices_turned(j->a), b = j->left ? j->b : fac__matrices_turned(j->b),
+                       x = j->left ? j->out : fac__matrices_turned(j->out);
+    for (int64_t i = begin; i < end; i++) {
+        fac_systems s = {.dtype = j->dtype, .steps = 1};
+        s.t[0] = fac__matrix_triangle(&a, i, (j->uplo == 'U') == j->left, j->unit);
+        fac__matrix_sides(&b, &x, i, &s);
+        fac__solve_systems(&s, work_of(j, scratch));
+    }
+    return FAC_OK;
+}
+
 fac_status linalg_solve_triangular_cpu(fac_structured *s, fac_tensor *self, fac_tensor *B, bool upper, bool left,
                                        bool unitriangular) {
     FAC_TRY(fac__lapack_sizes(self));
     FAC_TRY(fac__lapack_sizes(B));
     job j = {.uplo = uplo_of(upper), .left = left, .unit = unitriangular};
     int64_t bytes = with_operands(&j, s, self, B);
+    const double work = (double)j.n * j.n * (double)(left ? j.b.cols : j.b.rows) / 2;
+    const int64_t count = j.b.rows && j.b.cols ? j.out.count : 0;
+    if (fac__factor_takes(j.dtype)) {
+        bytes = real_scratch(&j, count, 0);
+        return fac__factor_for(count, work, bytes, triangular_real_chunk, &j);
+    }
     j.trans = j.a.col == (int64_t)j.a.item && j.a.row != j.a.col;
     if (j.trans) j.a = fac__matrices_turned(j.a);
-    const double others = (double)(left ? j.b.cols : j.b.rows);
-    return fac__lapack_for(j.b.rows && j.b.cols ? j.out.count : 0, (double)j.n * j.n * others / 2, bytes,
-                           triangular_chunk, &j);
+    return fac__lapack_for(count, work, bytes, triangular_chunk, &j);
 }

@@ -26,10 +26,14 @@ static void set_result(fac_gemm *g, const fac_tensor *out) {
     g->c_col = out->ndim > 1 ? out->strides[out->ndim - 1] : 1;
 }
 
-/* True if self is one row of n elements, the same for each row of a result of this dtype. */
-static bool is_row(const fac_tensor *self, int64_t n, fac_dtype dtype) {
-    int last = self->ndim - 1;
-    return last >= 0 && self->numel == n && self->sizes[last] == n && self->strides[last] == 1 && self->dtype == dtype;
+/* True if self is one row of n elements, the same for each row of a result of this dtype, or a matrix or batch whose rows have no gaps. */
+static bool is_rows(const fac_tensor *self, const fac_tensor *out, fac_gemm *g) {
+    const int last = self->ndim - 1;
+    if (last < 0 || self->dtype != out->dtype || self->sizes[last] != g->n || self->strides[last] != 1) return false;
+    if (self->numel != g->n && !fac__same_sizes(self, out)) return false;
+    g->from_row = self->numel == g->n ? 0 : self->strides[last - 1];
+    g->from_batch = self->numel == g->n || last < 2 ? 0 : self->strides[0];
+    return true;
 }
 
 /* Nothing can fail once self is in the result. */
@@ -53,9 +57,9 @@ static fac_status product(fac_structured *s, fac_gemm *g, fac_tensor *self, fac_
     bool read = self && (z[0] != 0 || z[1] != 0);
     fac_overlap overlap = read ? fac__overlap(out, self) : FAC_OVERLAP_FULL;
     if (overlap == FAC_OVERLAP_FULL) return fac__gemm(g);
-    /* A row that lies in the result would be read while it is overwritten. */
-    if (overlap == FAC_OVERLAP_NO && is_row(self, g->n, g->dtype) && fac__gemm_takes_row(g))
-        g->row = fac__data(self);
+    /* What lies in the result would be read while it is overwritten. */
+    if (overlap == FAC_OVERLAP_NO && fac__gemm_takes_from(g) && is_rows(self, out, g))
+        g->from = fac__data(self);
     else
         return product_over_copy(g, out, self);
     return fac__gemm(g);

@@ -1,7 +1,8 @@
-/* LU factors with partial pivoting and what is made of them: solutions, inverses, determinants. LAPACK's getrf, getrs and getri.
+/* LU factors with partial pivoting and what is made of them: solutions, inverses, determinants. Real matrices are factored by the kernels
+   of factor.h, complex ones by LAPACK's getrf, getrs and getri.
 
-   One matrix at a time, batches cut into chunks of whole matrices; each is computed in its own dtype by one thread, so results do not
-   depend on the number of threads. Determinants are multiplied, and their logarithms summed, in f64. */
+   Batches are cut into chunks of whole matrices; each is computed in its own dtype, and results do not depend on the number of threads.
+   Determinants are multiplied, and their logarithms summed, in f64. */
 #include "backend/cpu/kernels/matrices.h"
 #include "ops/composite/below.h"
 #include "ops/factor.h"
@@ -15,12 +16,17 @@
 typedef struct job {
     int kind, n, k, lwork;
     bool left, adjoint;
+    fac_dtype dtype;
     fac_matrices a, b, out, lu, pivots, info, det, log;
-    int64_t at_lu, at_out, at_pivots, at_work; /* in scratch */
+    int64_t at_lu, at_out, at_pivots, at_work, work_bytes; /* in scratch */
 } job;
 
 static double cubed(int64_t n) { return (double)n * (double)n * (double)n; }
 static int kind_of(const fac_tensor *t) { return fac__lapack_kind((fac_dtype)t->dtype); }
+
+static fac_workspace work_of(const job *j, void *scratch) {
+    return (fac_workspace){(char *)scratch + j->at_work, j->work_bytes};
+}
 
 static void put_int(const fac_matrices *m, int64_t i, int v) { *(int32_t *)(void *)fac__matrix_at(m, i) = v; }
 
@@ -34,8 +40,17 @@ static factors factor(const job *j, int64_t i, char *scratch) {
     factors f = {.info = 0};
     int unused;
     const int m = (int)j->a.rows, n = (int)j->a.cols;
-    f.lu = fac__matrix_room(&j->lu, i, scratch + j->at_lu, &f.ld);
     f.pivots = fac__matrix_room(&j->pivots, i, scratch + j->at_pivots, &unused);
+    if (fac__factor_takes(j->dtype)) {
+        f.lu = scratch + j->at_lu;
+        f.ld = (int)fac__factor_ld(m, j->dtype);
+        fac__matrix_pack_padded(&j->a, i, f.lu, f.ld);
+        f.info = fac__factor_lu(j->dtype, m, n, f.lu, f.ld, f.pivots, work_of(j, scratch));
+        fac__matrix_unpack(&j->lu, i, f.lu, f.ld);
+        fac__matrix_settle(&j->pivots, i, f.pivots, scratch + j->at_pivots);
+        return f;
+    }
+    f.lu = fac__matrix_room(&j->lu, i, scratch + j->at_lu, &f.ld);
     fac__matrix_pack(&j->a, i, f.lu, f.ld);
     if (m && n) fac__lapack.getrf[j->kind](&m, &n, f.lu, &f.ld, f.pivots, &f.info);
     fac__matrix_settle(&j->lu, i, f.lu, scratch + j->at_lu);
@@ -46,9 +61,19 @@ static factors factor(const job *j, int64_t i, char *scratch) {
 /* Scratch memory for one matrix's factors. */
 static int64_t factor_scratch(job *j) {
     int64_t bytes = 0;
-    j->at_lu = fac__part(&bytes, j->a.rows, j->a.cols, j->a.item);
+    const bool own = fac__factor_takes(j->dtype);
+    const int64_t ld = own ? fac__factor_ld(j->a.rows, j->dtype) : j->a.rows;
+    j->at_lu = fac__part(&bytes, ld, j->a.cols, j->a.item);
     j->at_pivots = fac__part(&bytes, fac__min(j->a.rows, j->a.cols), 1, sizeof(int));
+    j->work_bytes = own ? fac__factor_scratch(j->a.rows, j->a.cols, j->dtype, fac__factor_threads(j->a.count)) : 0;
+    j->at_work = fac__part(&bytes, j->work_bytes, 1, 1);
     return bytes;
+}
+
+/* fn for each matrix, which takes about `work` multiplications. */
+static fac_status for_all(job *j, int64_t count, double work, int64_t bytes, fac_scratch_fn fn) {
+    return fac__factor_takes(j->dtype) ? fac__factor_for(count, work, bytes, fn, j)
+                                       : fac__lapack_for(count, work, bytes, fn, j);
 }
 
 /* ---- factors ------------------------------------------------------------------------------------------------------------------ */
@@ -62,6 +87,7 @@ static fac_status factor_chunk(void *ctx, int64_t begin, int64_t end, void *scra
 /* The factors of A as outputs `first`, first + 1 and, with info, first + 2. */
 static job factor_job(const fac_structured *s, fac_tensor *A, int first) {
     return (job){.kind = kind_of(A),
+                 .dtype = (fac_dtype)A->dtype,
                  .n = (int)fac__min(A->sizes[A->ndim - 1], INT32_MAX),
                  .a = fac__matrices(A, 2),
                  .lu = fac__matrices(s->out[first], 2),
@@ -72,7 +98,7 @@ static fac_status factor_all(fac_structured *s, fac_tensor *A, int first) {
     job j = factor_job(s, A, first);
     j.info = fac__matrices(s->out[first + 2], 0);
     int64_t bytes = factor_scratch(&j);
-    return fac__lapack_for(j.a.count, cubed(fac__min(j.a.rows, j.a.cols)) * 2 / 3, bytes, factor_chunk, &j);
+    return for_all(&j, j.a.count, cubed(fac__min(j.a.rows, j.a.cols)) / 3, bytes, factor_chunk);
 }
 
 static fac_status all_aside(fac_structured *s) {
@@ -102,6 +128,12 @@ static fac_status check_pivots(const fac_tensor *pivots, int64_t rows) {
     return FAC_OK;
 }
 
+static const void *one_of(int kind) {
+    static const double one_f64[2] = {1, 0};
+    static const float one_f32[2] = {1, 0};
+    return kind % 2 ? (const void *)one_f64 : (const void *)one_f32;
+}
+
 /* P with A = P L U: the swaps of rows, applied to the identity from the last to the first. Row r of A comes from row order[r]. */
 static void unpack_pivots(const job *j, int64_t i, char *scratch) {
     int32_t *order = (int32_t *)(void *)scratch;
@@ -115,16 +147,14 @@ static void unpack_pivots(const job *j, int64_t i, char *scratch) {
         order[p] = was;
     }
     char *to = fac__matrix_at(&j->out, i);
-    const double one_f64[2] = {1, 0};
-    const float one_f32[2] = {1, 0};
-    for (int64_t c = 0; c < m; c++)
-        for (int64_t r = 0; r < m; r++) {
-            char *at = to + r * j->out.row + c * j->out.col;
-            if (order[c] == r)
-                memcpy(at, j->kind % 2 ? (const void *)one_f64 : (const void *)one_f32, j->out.item);
-            else
-                memset(at, 0, j->out.item);
-        }
+    const bool rows_lie_together = j->out.col == (int64_t)j->out.item;
+    if (rows_lie_together || j->out.row == (int64_t)j->out.item) {
+        const int64_t apart = rows_lie_together ? j->out.row : j->out.col;
+        for (int64_t r = 0; r < m; r++) memset(to + r * apart, 0, (size_t)m * j->out.item);
+    } else {
+        for (int64_t e = 0; e < m * m; e++) memset(to + e / m * j->out.row + e % m * j->out.col, 0, j->out.item);
+    }
+    for (int64_t c = 0; c < m; c++) memcpy(to + order[c] * j->out.row + c * j->out.col, one_of(j->kind), j->out.item);
 }
 
 static fac_status unpack_pivots_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
@@ -134,24 +164,15 @@ static fac_status unpack_pivots_chunk(void *ctx, int64_t begin, int64_t end, voi
 
 /* L into `out`, with its ones, and U into `b`. */
 static void unpack_triangles(const job *j, int64_t i) {
-    const char *from = fac__matrix_at(&j->lu, i);
-    char *l = j->out.count ? fac__matrix_at(&j->out, i) : NULL, *u = fac__matrix_at(&j->b, i);
-    const double one_f64[2] = {1, 0};
-    const float one_f32[2] = {1, 0};
-    const void *one = j->kind % 2 ? (const void *)one_f64 : (const void *)one_f32;
-    for (int64_t c = 0; c < j->lu.cols; c++)
-        for (int64_t r = 0; r < j->lu.rows; r++) {
-            const char *x = from + r * j->lu.row + c * j->lu.col;
-            char *at_l = l + r * j->out.row + c * j->out.col, *at_u = u + r * j->b.row + c * j->b.col;
-            if (r > c)
-                memcpy(at_l, x, j->lu.item);
-            else if (c < j->out.cols)
-                r == c ? memcpy(at_l, one, j->lu.item) : memset(at_l, 0, j->lu.item);
-            if (r <= c)
-                memcpy(at_u, x, j->lu.item);
-            else if (r < j->b.rows)
-                memset(at_u, 0, j->lu.item);
-        }
+    if (j->out.count) {
+        char *l = fac__matrix_at(&j->out, i);
+        fac__matrix_copy(&j->out, &j->lu, i, j->out.rows, j->out.cols);
+        fac__matrix_clear_triangle(&j->out, i, true);
+        for (int64_t c = 0; c < j->out.cols; c++)
+            memcpy(l + c * (j->out.row + j->out.col), one_of(j->kind), j->out.item);
+    }
+    fac__matrix_copy(&j->b, &j->lu, i, j->b.rows, j->b.cols);
+    fac__matrix_clear_triangle(&j->b, i, false);
 }
 
 static fac_status unpack_triangles_chunk(void *ctx, int64_t begin, int64_t end) {
@@ -203,11 +224,42 @@ static fac_status solve_chunk(void *ctx, int64_t begin, int64_t end, void *scrat
     return FAC_OK;
 }
 
+/* Where row i of P A, or of P B, comes from. */
+static void order_of(const job *j, int64_t i, int *order) {
+    const char *pivots = fac__matrix_at(&j->pivots, i);
+    for (int r = 0; r < j->n; r++) order[r] = r;
+    for (int64_t r = 0; r < j->n; r++) {
+        const int p = *(const int32_t *)(const void *)(pivots + r * j->pivots.row) - 1, was = order[r];
+        order[r] = order[p];
+        order[p] = was;
+    }
+}
+
+/* A X = B is L U X = P B; A^T X = B is U^T L^T (P X) = B. X A = B is A^T X^T = B^T. */
+static fac_status solve_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    const bool transposed = j->left == j->adjoint;
+    const fac_matrices lu = transposed ? fac__matrices_turned(j->lu) : j->lu;
+    int *order = (int *)(void *)((char *)scratch + j->at_pivots);
+    for (int64_t i = begin; i < end; i++) {
+        fac_systems s = {.dtype = j->dtype, .steps = 2};
+        s.t[0] = fac__matrix_triangle(&lu, i, false, !transposed);
+        s.t[1] = fac__matrix_triangle(&lu, i, true, transposed);
+        fac__matrix_sides(&j->b, &j->out, i, &s);
+        order_of(j, i, order);
+        s.order_in = transposed ? NULL : order;
+        s.order_out = transposed ? order : NULL;
+        fac__solve_systems(&s, work_of(j, scratch));
+    }
+    return FAC_OK;
+}
+
 /* out = the solutions for B, whose matrices have `own` dimensions, with the factors LU. */
 static fac_status solve_all(fac_tensor *out, int own, fac_tensor *LU, fac_tensor *pivots, fac_tensor *B, bool left,
                             bool adjoint) {
     const int n_batch = out->ndim - own;
     job j = {.kind = kind_of(LU),
+             .dtype = (fac_dtype)LU->dtype,
              .n = (int)LU->sizes[LU->ndim - 1],
              .left = left,
              .adjoint = adjoint,
@@ -218,10 +270,17 @@ static fac_status solve_all(fac_tensor *out, int own, fac_tensor *LU, fac_tensor
     if (!left) j.b = fac__matrices_turned(j.b), j.out = fac__matrices_turned(j.out);
     j.k = (int)j.b.cols;
     int64_t bytes = 0;
-    j.at_lu = fac__part(&bytes, j.n, j.n, j.lu.item);
+    const int64_t count = j.n && j.k ? j.out.count : 0;
+    const double work = (double)j.n * j.n * j.k;
     j.at_pivots = fac__part(&bytes, j.n, 1, sizeof(int));
+    if (fac__factor_takes(j.dtype)) {
+        j.work_bytes = fac__factor_scratch(j.n, j.n, j.dtype, fac__factor_threads(count));
+        j.at_work = fac__part(&bytes, j.work_bytes, 1, 1);
+        return fac__factor_for(count, work, bytes, solve_real_chunk, &j);
+    }
+    j.at_lu = fac__part(&bytes, j.n, j.n, j.lu.item);
     j.at_out = fac__part(&bytes, j.n, j.k, j.lu.item);
-    return fac__lapack_for(j.n && j.k ? j.out.count : 0, (double)j.n * j.n * j.k, bytes, solve_chunk, &j);
+    return fac__lapack_for(count, work, bytes, solve_chunk, &j);
 }
 
 fac_status linalg_lu_solve_cpu(fac_structured *s, fac_tensor *LU, fac_tensor *pivots, fac_tensor *B, bool left,
@@ -279,12 +338,45 @@ static fac_status inverse_chunk(void *ctx, int64_t begin, int64_t end, void *scr
     return FAC_OK;
 }
 
+/* U X = L^-1, whose columns begin below zeros; A's inverse is X P. */
+static fac_status inverse_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    job with = *j; /* for its pivots */
+    char *lu = (char *)scratch + j->at_lu;
+    int *order = (int *)(void *)((char *)scratch + j->at_out),
+        *pivots = (int *)(void *)((char *)scratch + j->at_pivots);
+    const int64_t ld = fac__factor_ld(j->n, j->dtype), item = (int64_t)j->a.item;
+    with.pivots = (fac_matrices){.data = (char *)pivots, .rows = j->n, .row = sizeof(int), .count = 1};
+    for (int64_t i = begin; i < end; i++) {
+        fac__matrix_pack_padded(&j->a, i, lu, ld);
+        put_int(&j->info, i, fac__factor_lu(j->dtype, j->n, j->n, lu, ld, pivots, work_of(j, scratch)));
+        order_of(&with, 0, order);
+        const fac_systems s = {.dtype = j->dtype,
+                               .n = j->n,
+                               .k = j->n,
+                               .steps = 2,
+                               .t = {{lu, 1, ld, false, true}, {lu, 1, ld, true, false}},
+                               .x = fac__matrix_at(&j->out, i),
+                               .x_rs = j->out.row / item,
+                               .x_cs = j->out.col / item,
+                               .order_out = order};
+        fac__solve_systems(&s, work_of(j, scratch));
+    }
+    return FAC_OK;
+}
+
 static fac_status inverse_all(fac_structured *s, fac_tensor *A) {
     job j = {.kind = kind_of(A),
+             .dtype = (fac_dtype)A->dtype,
              .n = (int)A->sizes[A->ndim - 1],
              .a = fac__matrices(A, 2),
              .out = fac__matrices(s->out[0], 2),
              .info = fac__matrices(s->out[1], 0)};
+    if (fac__factor_takes(j.dtype)) {
+        int64_t room = factor_scratch(&j);
+        j.at_out = fac__part(&room, j.n, 1, sizeof(int));
+        return fac__factor_for(j.a.count, cubed(j.n), room, inverse_real_chunk, &j);
+    }
     double answer[2] = {0};
     int all = -1, info = 0, ld = fac__ld(j.n);
     FAC_TRY(fac__lapack_load());
@@ -368,7 +460,7 @@ static fac_status slogdet_chunk(void *ctx, int64_t begin, int64_t end, void *scr
         double log_of = 0;
         for (int64_t r = 0; r < j->n; r++) {
             double complex u = entry(f.lu + (size_t)(r * f.ld + r) * j->a.item, j->kind);
-            double modulus = cabs(u);
+            double modulus = j->kind < 2 ? fabs(creal(u)) : cabs(u);
             log_of += log(modulus);
             sign = modulus == 0 ? 0 : times(sign, CMPLX(creal(u) / modulus, cimag(u) / modulus));
         }
@@ -383,7 +475,7 @@ fac_status _linalg_det_cpu(fac_structured *s, fac_tensor *A) {
     job j = factor_job(s, A, 1);
     j.det = fac__matrices(s->out[0], 0);
     int64_t bytes = factor_scratch(&j);
-    return fac__lapack_for(j.a.count, cubed(j.n) * 2 / 3, bytes, det_chunk, &j);
+    return for_all(&j, j.a.count, cubed(j.n) / 3, bytes, det_chunk);
 }
 
 fac_status _linalg_slogdet_cpu(fac_structured *s, fac_tensor *A) {
@@ -392,5 +484,5 @@ fac_status _linalg_slogdet_cpu(fac_structured *s, fac_tensor *A) {
     j.det = fac__matrices(s->out[0], 0);
     j.log = fac__matrices(s->out[1], 0);
     int64_t bytes = factor_scratch(&j);
-    return fac__lapack_for(j.a.count, cubed(j.n) * 2 / 3, bytes, slogdet_chunk, &j);
+    return for_all(&j, j.a.count, cubed(j.n) / 3, bytes, slogdet_chunk);
 }

@@ -1,6 +1,7 @@
 /* Walks over batches of matrices, and copies between their strides and LAPACK's columns. */
 #include "backend/cpu/kernels/matrices.h"
 #include "backend/cpu/kernels/items.h"
+#include "backend/cpu/kernels/transpose.h"
 #include <math.h>
 
 enum { BLOCK = 16 }; /* rows and columns that are copied together, so that both sides stay within the cache */
@@ -49,6 +50,13 @@ static void copy_block(size_t item, side to, side from, int64_t rows, int64_t co
 }
 
 static void copy(size_t item, side to, side from, int64_t rows, int64_t cols) {
+    if (from.col == (int64_t)item && to.row == (int64_t)item && from.row != to.row && (item == 4 || item == 8)) {
+        if (item == 4)
+            FAC_ISA_PICK(fac__transpose_4)(to.p, to.col, from.p, from.row, cols, rows, false);
+        else
+            FAC_ISA_PICK(fac__transpose_8)(to.p, to.col, from.p, from.row, cols, rows);
+        return;
+    }
     if (from.row == (int64_t)item || rows * cols <= 4 * BLOCK * BLOCK) {
         copy_block(item, to, from, rows, cols);
         return;
@@ -76,6 +84,31 @@ void fac__matrix_unpack(const fac_matrices *m, int64_t i, const void *src, int64
              m->rows);
     else
         copy(m->item, (side){fac__matrix_at(m, i), m->row, m->col}, from, m->rows, m->cols);
+}
+
+void fac__matrix_pack_padded(const fac_matrices *m, int64_t i, void *dst, int64_t ld) {
+    fac__matrix_pack(m, i, dst, ld);
+    const int64_t vector = 64 / (int64_t)m->item, rows = fac__div_up(m->rows, vector) * vector;
+    for (int64_t c = 0; m->rows < rows && c < m->cols; c++)
+        memset((char *)dst + (c * ld + m->rows) * (int64_t)m->item, 0, (size_t)(rows - m->rows) * m->item);
+}
+
+fac_triangle fac__matrix_triangle(const fac_matrices *m, int64_t i, bool upper, bool unit) {
+    const int64_t item = (int64_t)m->item;
+    return (fac_triangle){
+        .a = fac__matrix_at(m, i), .rs = m->row / item, .cs = m->col / item, .upper = upper, .unit = unit};
+}
+
+void fac__matrix_sides(const fac_matrices *b, const fac_matrices *x, int64_t i, fac_systems *s) {
+    const int64_t item = (int64_t)b->item;
+    s->n = b->rows;
+    s->k = b->cols;
+    s->b = fac__matrix_at(b, i);
+    s->b_rs = b->row / item;
+    s->b_cs = b->col / item;
+    s->x = fac__matrix_at(x, i);
+    s->x_rs = x->row / item;
+    s->x_cs = x->col / item;
 }
 
 /* Columns that LAPACK can take as they lie. */
@@ -111,6 +144,28 @@ void fac__clear_triangle(char *a, int64_t ld, int64_t rows, int64_t cols, size_t
         int64_t begin = upper ? 0 : j + 1, end = upper ? fac__min(j, rows) : rows;
         if (end > begin) memset(a + (size_t)(j * ld + begin) * item, 0, (size_t)(end - begin) * item);
     }
+}
+
+void fac__matrix_copy(const fac_matrices *to, const fac_matrices *from, int64_t i, int64_t rows, int64_t cols) {
+    if (rows == 0 || cols == 0) return;
+    side a = {fac__matrix_at(to, i), to->row, to->col}, b = {fac__matrix_at(from, i), from->row, from->col};
+    if (to->row == (int64_t)to->item)
+        copy(to->item, a, b, rows, cols);
+    else
+        copy(to->item, (side){a.p, a.col, a.row}, (side){b.p, b.col, b.row}, cols, rows);
+}
+
+void fac__matrix_clear_triangle(const fac_matrices *m, int64_t i, bool upper) {
+    const int64_t item = (int64_t)m->item;
+    char *a = fac__matrix_at(m, i);
+    if (m->row == item)
+        fac__clear_triangle(a, m->col / item, m->rows, m->cols, m->item, upper);
+    else if (m->col == item)
+        fac__clear_triangle(a, m->row / item, m->cols, m->rows, m->item, !upper);
+    else
+        for (int64_t c = 0; c < m->cols; c++)
+            for (int64_t r = upper ? 0 : c + 1; r < (upper ? fac__min(c, m->rows) : m->rows); r++)
+                memset(a + r * m->row + c * m->col, 0, m->item);
 }
 
 void fac__conjugate(void *v, int64_t n, int kind) {

@@ -2,6 +2,7 @@
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_MATRICES_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_MATRICES_H
 
+#include "backend/cpu/factor.h"
 #include "backend/cpu/lapack.h"
 #include "ops/structured.h"
 
@@ -33,6 +34,16 @@ void *fac__matrix_room(const fac_matrices *m, int64_t i, void *scratch, int *ld)
 void fac__matrix_settle(const fac_matrices *m, int64_t i, const void *room, const void *scratch);
 /* Where a routine reads matrix i: straight from the tensor, or from a copy in `scratch`. */
 const void *fac__matrix_read(const fac_matrices *m, int64_t i, void *scratch, int *ld);
+
+/* Copies the first rows and columns of one tensor's matrix i to another's. */
+void fac__matrix_copy(const fac_matrices *to, const fac_matrices *from, int64_t i, int64_t rows, int64_t cols);
+/* Zeros above (or below) the diagonal of matrix i. */
+void fac__matrix_clear_triangle(const fac_matrices *m, int64_t i, bool upper);
+/* Matrix i for fac__factor_*, with zeros where the last vector of a column has more lanes than there are rows. */
+void fac__matrix_pack_padded(const fac_matrices *m, int64_t i, void *dst, int64_t ld);
+/* Matrix i as a triangle, and as the right sides or the solutions of systems. */
+fac_triangle fac__matrix_triangle(const fac_matrices *m, int64_t i, bool upper, bool unit);
+void fac__matrix_sides(const fac_matrices *b, const fac_matrices *x, int64_t i, fac_systems *s);
 
 /* Zeros above (or below) the diagonal of a column-major matrix. */
 void fac__clear_triangle(char *a, int64_t ld, int64_t rows, int64_t cols, size_t item, bool upper);

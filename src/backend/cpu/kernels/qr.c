@@ -1,4 +1,5 @@
-/* QR factors by Householder reflections: LAPACK's geqrf, orgqr (ungqr) and ormqr (unmqr).
+/* QR factors by Householder reflections: of real matrices by the kernels of factor.h, of complex ones by LAPACK's geqrf, orgqr (ungqr)
+   and ormqr (unmqr).
 
    One matrix at a time, batches cut into chunks of whole matrices; each is computed in its own dtype by one thread, so results do not
    depend on the number of threads. */
@@ -9,6 +10,7 @@ typedef struct job {
     int kind, m, n, k, lwork; /* m x n matrices, k reflections */
     int columns;              /* of Q */
     bool left, transpose;
+    fac_dtype dtype;
     fac_matrices a, q, r, tau, other;
     int64_t at_a, at_q, at_tau, at_work; /* in scratch */
 } job;
@@ -22,6 +24,105 @@ static void copy_columns(char *to, int64_t ld, const char *from, int64_t ld_from
     for (int64_t c = 0; c < cols && to != from; c++)
         memcpy(to + (size_t)(c * ld) * item, from + (size_t)(c * ld_from) * item, (size_t)rows * item);
 }
+
+/* ---- real matrices: by rows ------------------------------------------------------------------------------------------------- */
+
+static const fac_factor_kernels *kernels(void) { return FAC_ISA_PICK(fac__factor_kernels)(); }
+
+/* Matrix i, turned if its columns are to be rows, with zeros behind them. */
+static void pack_rows(const job *j, fac_matrices m, int64_t i, char *to, bool turned) {
+    const fac_matrices by = turned ? m : fac__matrices_turned(m); /* its columns are what is packed */
+    const int64_t ld = fac__factor_row(by.rows, j->dtype), item = (int64_t)by.item;
+    fac__matrix_pack(&by, i, to, ld);
+    for (int64_t r = 0; r < by.cols; r++) memset(to + (r * ld + by.rows) * item, 0, (size_t)((ld - by.rows) * item));
+}
+
+/* C = Q C for a C of the identity's first columns, into q's matrix i. */
+static void give_q(const job *j, int64_t i, const char *a, const char *tau, char *scratch) {
+    char *c = scratch + j->at_q;
+    const int64_t ld = fac__factor_row(j->columns, j->dtype), item = (int64_t)j->a.item;
+    const fac_matrices q = fac__matrices_turned(j->q);
+    memset(c, 0, (size_t)(j->m * ld * item));
+    for (int64_t r = 0; r < fac__min(j->m, j->columns); r++) {
+        char *one = c + r * (ld + 1) * item;
+        if (j->dtype == FAC_F64)
+            *(double *)(void *)one = 1;
+        else
+            *(float *)(void *)one = 1;
+    }
+    kernels()->qr_apply(j->dtype, j->m, j->k, a, fac__factor_row(j->n, j->dtype), tau, false, c, ld, j->columns, true,
+                        scratch + j->at_work);
+    fac__matrix_unpack(&q, i, c, ld);
+}
+
+static fac_status qr_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    char *at = scratch, *a = at + j->at_a, *tau = at + j->at_tau;
+    const int64_t ld = fac__factor_row(j->n, j->dtype);
+    const fac_matrices r = fac__matrices_turned(j->r);
+    for (int64_t i = begin; i < end; i++) {
+        pack_rows(j, j->a, i, a, false);
+        kernels()->qr(j->dtype, j->m, j->n, a, ld, tau, at + j->at_work);
+        fac__matrix_unpack(&r, i, a, ld);
+        fac__matrix_clear_triangle(&j->r, i, false);
+        if (j->columns) give_q(j, i, a, tau, at);
+    }
+    return FAC_OK;
+}
+
+static fac_status geqrf_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    char *at = scratch, *a = at + j->at_a, *tau = at + j->at_tau;
+    const int64_t ld = fac__factor_row(j->n, j->dtype);
+    const fac_matrices q = fac__matrices_turned(j->q);
+    for (int64_t i = begin; i < end; i++) {
+        pack_rows(j, j->a, i, a, false);
+        kernels()->qr(j->dtype, j->m, j->n, a, ld, tau, at + j->at_work);
+        fac__matrix_unpack(&q, i, a, ld);
+        fac__matrix_unpack(&j->tau, i, tau, fac__ld(j->k));
+    }
+    return FAC_OK;
+}
+
+static fac_status product_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    char *at = scratch, *a = at + j->at_a, *tau = at + j->at_tau;
+    for (int64_t i = begin; i < end; i++) {
+        pack_rows(j, j->a, i, a, false);
+        fac__matrix_pack(&j->tau, i, tau, fac__ld(j->k));
+        give_q(j, i, a, tau, at);
+    }
+    return FAC_OK;
+}
+
+/* C Q is the transpose of Q^T C^T. */
+static fac_status apply_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    char *at = scratch, *a = at + j->at_a, *c = at + j->at_q, *tau = at + j->at_tau;
+    const fac_matrices out = j->left ? fac__matrices_turned(j->q) : j->q;
+    const int64_t ld = fac__factor_row(out.rows, j->dtype);
+    for (int64_t i = begin; i < end; i++) {
+        pack_rows(j, j->a, i, a, false);
+        pack_rows(j, j->other, i, c, !j->left);
+        fac__matrix_pack(&j->tau, i, tau, fac__ld(j->k));
+        kernels()->qr_apply(j->dtype, out.cols, j->k, a, fac__factor_row(j->n, j->dtype), tau, j->left == j->transpose,
+                            c, ld, out.rows, false, at + j->at_work);
+        fac__matrix_unpack(&out, i, c, ld);
+    }
+    return FAC_OK;
+}
+
+/* Scratch memory for one matrix of reflections, another of `rows` x `cols`, and for what the kernels work in. */
+static int64_t real_scratch(job *j, int64_t rows, int64_t cols) {
+    int64_t bytes = 0;
+    j->at_a = fac__part(&bytes, j->m, fac__factor_row(j->n, j->dtype), j->a.item);
+    j->at_q = fac__part(&bytes, rows, fac__factor_row(cols, j->dtype), j->a.item);
+    j->at_tau = fac__part(&bytes, j->k, 1, j->a.item);
+    j->at_work = fac__part(&bytes, j->m, FAC_QR_BLOCK, j->a.item);
+    return bytes;
+}
+
+/* ---- complex matrices: LAPACK ------------------------------------------------------------------------------------------------- */
 
 static int ask_geqrf(const job *j) {
     double answer[2] = {0};
@@ -78,7 +179,7 @@ static int64_t qr_scratch(job *j) {
 }
 
 static job job_of(const fac_tensor *A) {
-    job j = {.kind = kind_of(A), .a = fac__matrices(A, 2)};
+    job j = {.kind = kind_of(A), .dtype = (fac_dtype)A->dtype, .a = fac__matrices(A, 2)};
     j.m = (int)j.a.rows;
     j.n = (int)j.a.cols;
     j.k = (int)fac__min(j.m, j.n);
@@ -87,15 +188,17 @@ static job job_of(const fac_tensor *A) {
 
 fac_status linalg_qr_cpu(fac_structured *s, fac_tensor *A, const char *mode) {
     FAC_TRY(fac__lapack_sizes(A));
-    FAC_TRY(fac__lapack_load());
     job j = job_of(A);
     j.r = fac__matrices(s->out[1], 2);
     if (*mode != 'r' || mode[1]) {
         j.q = fac__matrices(s->out[0], 2);
         j.columns = (int)j.q.cols;
     }
-    j.lwork = (int)fac__max(ask_geqrf(&j), j.columns ? ask_orgqr(&j, j.columns) : 1);
     const int64_t count = j.r.rows ? j.a.count : 0; /* with an R of no rows there is a Q of no elements */
+    if (fac__factor_takes(j.dtype))
+        return fac__factor_for(count, work_of(&j), real_scratch(&j, j.m, j.columns), qr_real_chunk, &j);
+    FAC_TRY(fac__lapack_load());
+    j.lwork = (int)fac__max(ask_geqrf(&j), j.columns ? ask_orgqr(&j, j.columns) : 1);
     return fac__lapack_for(count, work_of(&j), qr_scratch(&j), qr_chunk, &j);
 }
 
@@ -116,10 +219,12 @@ static fac_status geqrf_chunk(void *ctx, int64_t begin, int64_t end, void *scrat
 
 fac_status geqrf_cpu(fac_structured *s, fac_tensor *self) {
     FAC_TRY(fac__lapack_sizes(self));
-    FAC_TRY(fac__lapack_load());
     job j = job_of(self);
     j.q = fac__matrices(s->out[0], 2);
     j.tau = fac__matrices(s->out[1], 1);
+    if (fac__factor_takes(j.dtype))
+        return fac__factor_for(j.k ? j.a.count : 0, work_of(&j), real_scratch(&j, 0, 0), geqrf_real_chunk, &j);
+    FAC_TRY(fac__lapack_load());
     j.lwork = ask_geqrf(&j);
     return fac__lapack_for(j.k ? j.a.count : 0, work_of(&j), qr_scratch(&j), geqrf_chunk, &j);
 }
@@ -142,12 +247,14 @@ static fac_status product_chunk(void *ctx, int64_t begin, int64_t end, void *scr
 
 fac_status linalg_householder_product_cpu(fac_structured *s, fac_tensor *input, fac_tensor *tau) {
     FAC_TRY(fac__lapack_sizes(input));
-    FAC_TRY(fac__lapack_load());
     job j = job_of(input);
     j.tau = fac__matrices(tau, 1);
     j.q = fac__matrices(s->out[0], 2);
     j.k = (int)j.tau.rows;
     j.columns = j.n;
+    if (fac__factor_takes(j.dtype))
+        return fac__factor_for(j.n ? j.a.count : 0, work_of(&j), real_scratch(&j, j.m, j.n), product_real_chunk, &j);
+    FAC_TRY(fac__lapack_load());
     j.lwork = ask_orgqr(&j, j.n);
     return fac__lapack_for(j.n ? j.a.count : 0, work_of(&j), qr_scratch(&j), product_chunk, &j);
 }
@@ -184,7 +291,6 @@ fac_status ormqr_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tau, fac_t
                      bool transpose) {
     FAC_TRY(fac__lapack_sizes(self));
     FAC_TRY(fac__lapack_sizes(other));
-    FAC_TRY(fac__lapack_load());
     job j = job_of(self);
     j.left = left;
     j.transpose = transpose;
@@ -192,12 +298,18 @@ fac_status ormqr_cpu(fac_structured *s, fac_tensor *self, fac_tensor *tau, fac_t
     j.other = fac__matrices(other, 2);
     j.q = fac__matrices(s->out[0], 2);
     j.k = (int)j.tau.rows;
-    j.lwork = ask_ormqr(&j);
+    const double work = 4.0 * (double)j.q.rows * (double)j.q.cols * j.k;
+    const int64_t count = j.q.rows && j.q.cols ? j.q.count : 0;
     int64_t bytes = 0;
+    if (fac__factor_takes(j.dtype)) {
+        bytes = left ? real_scratch(&j, j.q.rows, j.q.cols) : real_scratch(&j, j.q.cols, j.q.rows);
+        return fac__factor_for(count, work, bytes, apply_real_chunk, &j);
+    }
+    FAC_TRY(fac__lapack_load());
+    j.lwork = ask_ormqr(&j);
     j.at_a = fac__part(&bytes, j.m, j.n, j.a.item);
     j.at_tau = fac__part(&bytes, j.k, 1, j.a.item);
     j.at_q = fac__part(&bytes, j.q.rows, j.q.cols, j.a.item);
     j.at_work = fac__part(&bytes, j.lwork, 1, j.a.item);
-    const double work = 4.0 * (double)j.q.rows * (double)j.q.cols * j.k;
-    return fac__lapack_for(j.q.rows && j.q.cols ? j.q.count : 0, work, bytes, apply_chunk, &j);
+    return fac__lapack_for(count, work, bytes, apply_chunk, &j);
 }

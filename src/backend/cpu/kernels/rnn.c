@@ -192,8 +192,8 @@ static fac_status product_with_bias(const layer *l, int64_t n, int64_t k, matrix
     g.c = c.at;
     g.c_row = c.step;
     g.c_col = 1;
-    if (fac__gemm_takes_row(&g))
-        g.row = bias.at;
+    if (fac__gemm_takes_from(&g))
+        g.from = bias.at;
     else
         for (int64_t i = 0; i < rows; i++) memcpy(from_row(l, c, i).at, bias.at, (size_t)(n * item(l)));
     return fac__gemm(&g);

@@ -14,5 +14,8 @@ fac_status fac__transpose(const fac_items_job *j);
 FAC_ISA_DECLARE(void, fac__transpose_4,
                 (char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t rows, int64_t cols,
                  bool stream));
+/* The same with 8-byte elements. */
+FAC_ISA_DECLARE(void, fac__transpose_8,
+                (char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t rows, int64_t cols));
 
 #endif

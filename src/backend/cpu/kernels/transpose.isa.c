@@ -1,15 +1,20 @@
 /* Squares of 8 by 8 go through registers: interleave pairs of rows, then pairs of pairs, then halves. Two squares side by
    side fill a cache line of the destination, so that streaming stores combine. Edges are copied element by element. */
 #include "backend/cpu/kernels/transpose.h"
+#include "backend/cpu/simd.h"
 
 #if FAC_ISA_LEVEL >= 1
 #include <immintrin.h>
 #endif
 
-static void edge(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t rows, int64_t cols) {
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) memcpy(dst + i * dst_stride + j * 4, src + j * src_stride + i * 4, 4);
-}
+#define EDGE(name, SIZE)                                                                                               \
+    static void name(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t rows, int64_t cols) { \
+        for (int64_t i = 0; i < rows; i++)                                                                             \
+            for (int64_t j = 0; j < cols; j++)                                                                         \
+                memcpy(dst + i * dst_stride + j * (SIZE), src + j * src_stride + i * (SIZE), SIZE);                    \
+    }
+EDGE(edge, 4)
+EDGE(edge_8, 8)
 
 #if FAC_ISA_LEVEL >= 1
 /* r[j] is row j of the source; on return row j of the destination. */
@@ -68,4 +73,20 @@ void FAC_ISA_NAME(fac__transpose_4)(char *dst, int64_t dst_stride, const char *s
 #endif
     edge(dst + whole_rows * dst_stride, dst_stride, src + whole_rows * 4, src_stride, rows - whole_rows, cols);
     edge(dst + whole_cols * 4, dst_stride, src + whole_cols * src_stride, src_stride, whole_rows, cols - whole_cols);
+}
+
+/* Squares of as many doubles as a vector has, which are moved, not computed with. */
+void FAC_ISA_NAME(fac__transpose_8)(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t rows,
+                                    int64_t cols) {
+    const int64_t lanes = FAC_LANES_F64, whole_rows = rows / lanes * lanes, whole_cols = cols / lanes * lanes;
+    for (int64_t j = 0; j < whole_cols; j += lanes)
+        for (int64_t i = 0; i < whole_rows; i += lanes) {
+            fac_vf64 v[FAC_LANES_F64];
+            for (int l = 0; l < lanes; l++)
+                v[l] = fac_load_f64((const double *)(const void *)(src + (j + l) * src_stride + i * 8));
+            fac_transpose_f64(v);
+            for (int l = 0; l < lanes; l++) fac_store_f64((double *)(void *)(dst + (i + l) * dst_stride + j * 8), v[l]);
+        }
+    edge_8(dst + whole_rows * dst_stride, dst_stride, src + whole_rows * 8, src_stride, rows - whole_rows, cols);
+    edge_8(dst + whole_cols * 8, dst_stride, src + whole_cols * src_stride, src_stride, whole_rows, cols - whole_cols);
 }
