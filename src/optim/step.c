@@ -41,6 +41,9 @@ static fac_tensor *aligned_grad(fac_tensor *p, fac_tensor *g) {
 }
 
 static fac_status check_parameter(const fac_optimizer *o, const fac_tensor *p) {
+    FAC_CHECK(fac__layout_of(p) == FAC_STRIDED, FAC_ERR_UNSUPPORTED,
+              "a parameter should be strided, but has the layout %s; convert it where it is used",
+              fac__layout_name(fac__layout_of(p)));
     FAC_CHECK(p->flags & FAC_TF_DENSE, FAC_ERR_SHAPE, "a parameter should not overlap itself or have gaps");
     fac_status st = FAC_OK;
     if (o->cls->check_parameter) FAC_CALLBACK(st = o->cls->check_parameter(fac__handle(p)));

@@ -678,6 +678,34 @@ static void S011_other_operators_refuse_vendor_tensors_by_name(void **state) {
     assert_error(FAC_ERR_UNSUPPORTED, "_mkldnn has no tangent");
 }
 
+static void S011_optimisers_refuse_vendor_parameters(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *v = fac_set_requires_grad(vendor(numbers(FAC_INTS(3, 3), 0)), true), *before = dense(v);
+    fac_optimizer *of[] = {fac_sgd_of(FAC_TENSORS(v), 0.1), fac_adam_of(FAC_TENSORS(v), 0.1)};
+    assert_ok(fac_backward(fac_sum(v)));
+    for (size_t i = 0; i < FAC_COUNT(of); i++) {
+        assert_non_null(of[i]);
+        assert_int_equal(fac_optimizer_step(of[i]), FAC_ERR_UNSUPPORTED);
+        assert_error(FAC_ERR_UNSUPPORTED, "a parameter should be strided, but has the layout _mkldnn");
+        fac_optimizer_release(of[i]);
+    }
+    assert_same(dense(v), fac_detach(before));
+}
+
+static void S011_linear_of_nothing_has_gradients(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    static const int64_t sizes[][3] = {{0, 4, 3}, {2, 0, 3}, {2, 4, 0}}; /* rows, inputs, outputs */
+    for (size_t i = 0; i < FAC_COUNT(sizes); i++) {
+        fac_tensor *x = fac_set_requires_grad(fac_ones(FAC_SHAPE(sizes[i][0], sizes[i][1])), true);
+        fac_tensor *w = fac_set_requires_grad(fac_ones(FAC_SHAPE(sizes[i][2], sizes[i][1])), true);
+        assert_ok(fac_backward(fac_sum(fac_to_dense(fac_linear(fac_to_mkldnn(x), w, NULL)))));
+        assert_same(fac_grad_of(w), fac_mul(fac_ones_like(fac_detach(w)), (double)sizes[i][0]));
+        assert_same(fac_grad_of(x), fac_mul(fac_ones_like(fac_detach(x)), (double)sizes[i][2]));
+    }
+}
+
 static void S011_vendor_tensors_are_printed_and_read(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -721,6 +749,8 @@ int main(void) {
         FAC_TEST(S011_gradients_of_vendor_leaves_have_their_layout),
         FAC_TEST(S011_second_derivatives_go_through_the_vendor_layout),
         FAC_TEST(S011_other_operators_refuse_vendor_tensors_by_name),
+        FAC_TEST(S011_optimisers_refuse_vendor_parameters),
+        FAC_TEST(S011_linear_of_nothing_has_gradients),
         FAC_TEST(S011_vendor_tensors_are_printed_and_read),
     };
     return support_run(tests, FAC_COUNT(tests), NULL);

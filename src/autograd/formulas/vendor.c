@@ -13,13 +13,15 @@ fac_status mkldnn_linear_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor *
     fac_tensor *g = strided(grad), *x = strided(self), *w = strided(weight);
     if (!g || !x || !w) return fac_error();
     const int64_t ins = w->sizes[w->ndim - 1], outs = w->ndim == 2 ? w->sizes[0] : 1;
-    fac_tensor *rows = fac__s_reshape(g, FAC_INTS(-1, outs));
+    int64_t n = 1;
+    for (int i = 0; i < x->ndim - 1; i++) n *= x->sizes[i];
+    fac_tensor *rows = fac__s_reshape(g, FAC_INTS(n, outs));
     if (needs_self) {
         fac_tensor *dx = fac__s_mm(rows, fac__s_reshape(w, FAC_INTS(outs, ins)));
         grads[0] = as(fac__s_reshape(dx, (fac_ints){x->sizes, x->ndim}), self);
     }
     if (needs_weight) {
-        fac_tensor *dw = fac__s_mm(fac__s_t(rows), fac__s_reshape(x, FAC_INTS(-1, ins)));
+        fac_tensor *dw = fac__s_mm(fac__s_t(rows), fac__s_reshape(x, FAC_INTS(n, ins)));
         grads[1] = as(fac__s_reshape(dw, (fac_ints){w->sizes, w->ndim}), weight);
     }
     if (needs_bias) {
