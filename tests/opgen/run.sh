@@ -104,7 +104,10 @@ $(entry "start$schema" 'grad:' '  self: half(grad, self)')" ''
 expect 'an argument without a gradient' 1 "'other' of half, which has no gradient"
 
 files "$(entry "start$schema" 'grad:' '  self: grad' 'double_backward: "unsupported, why"')" ''
-expect 'both' 1 "exactly one of 'grad'"
+expect 'both of one tensor' 1 "leaves no tensor to 'double_backward'"
+files "$(entry 'half(Tensor self, Tensor other) -> Tensor' 'grad:' '  self: grad' 'double_backward: "unsupported, why"')" ''
+expect 'each of another tensor' 0
+grep -q 'fac__not_differentiable("half", "why")' "$work/out/ops_a.c" || { echo 'each of another tensor: not refused'; failed=1; }
 files "$(entry "start$schema" 'double_backward: "because"')" ''
 expect 'no reason' 1 'should be "unsupported, reason"'
 files "$(entry "start$schema" 'double_backward: "unsupported, "')" ''

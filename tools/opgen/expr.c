@@ -486,13 +486,21 @@ static formula read_formula(const model *m, const op *o, grad_plan *plan, const 
     return f;
 }
 
-/* The gradient of each tensor is refused. */
-static formula refusal(const op *o) {
+static bool has_formula(const grad_plan *g, size_t arg) {
+    for (size_t i = 0; i < g->n; i++)
+        for (size_t k = 0; k < g->v[i].args.n; k++)
+            if (g->v[i].args.v[k] == arg) return true;
+    return false;
+}
+
+/* The gradient of each tensor that has no formula is refused. */
+static formula refusal(const op *o, const grad_plan *g) {
     const char *reason = reason_after("unsupported, ", o->e->double_backward);
     formula f = {.line = o->e->line, .fills = true};
     f.c = xformat("fac__not_differentiable(\"%s\", \"%s\")", o->s->name, reason);
     for (size_t i = 0; i < o->s->n_args; i++)
-        if (is_tensor(&o->s->args[i].type)) PUSH(f.args, i);
+        if (is_tensor(&o->s->args[i].type) && !has_formula(g, i)) PUSH(f.args, i);
+    if (!f.args.n) die(o->e->file, o->e->line, "%s: 'grad' leaves no tensor to 'double_backward'", o->s->full);
     return f;
 }
 
@@ -504,7 +512,10 @@ static grad_plan *plan_op(const model *m, const op *o) {
         formula f = read_formula(m, o, g, &o->e->grad.v[i]); /* reads g->n, so before it grows */
         PUSH(*g, f);
     }
-    if (o->e->double_backward) PUSH(*g, refusal(o));
+    if (o->e->double_backward) {
+        formula f = refusal(o, g);
+        PUSH(*g, f);
+    }
     return g;
 }
 

@@ -215,14 +215,15 @@ static void check_entry(const entry *e, const fac_schema *s) {
                given_grad = e->grad.n, given_double = e->double_backward;
     const int how = given_meta + !!e->composite + !!e->explicit + given_raw,
               run = !!e->loop + !!e->kernel + given_kernels,
-              gradient = given_grad + (e->nondifferentiable && *e->nondifferentiable) + given_double;
+              gradient = (given_grad | given_double) + (e->nondifferentiable && *e->nondifferentiable);
     demand(how == 1, e, s, "exactly one of meta, composite, explicit, raw should say how it is computed");
     demand(given_meta == run, e, s, "meta and exactly one of loop, kernel and kernels go together");
     demand(e->doc && e->doc[0], e, s, "'doc' is missing");
     demand(e->doc[strlen(e->doc) - 1] == '.', e, s, "'doc' should end with a full stop");
     demand(!e->composite || !gradient, e, s, "a composite is differentiated through its parts");
-    demand(e->composite || gradient == 1, e, s,
-           "exactly one of 'grad', 'nondifferentiable: reason', 'double_backward' is needed");
+    demand(
+        e->composite || gradient == 1, e, s,
+        "exactly one of 'grad', perhaps with 'double_backward', 'nondifferentiable: reason', 'double_backward' is needed");
     demand(!given_double || reason_after("unsupported, ", e->double_backward), e, s,
            "'double_backward' should be \"unsupported, reason\"");
     demand(!e->view || e->explicit, e, s, "'view' needs 'explicit'");
