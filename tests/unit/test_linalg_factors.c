@@ -126,6 +126,11 @@ static void factors_of_every_size_multiply_to_the_matrix(void **state) {
                 assert_near(y, left ? times(q, c) : times(c, q), eps);
             }
         }
+        fac_tensor *symmetric =
+            fac_sub(fac_add(a, turned(a)), fac_mul(one, 6)); /* blocks of one and of two on the diagonal, and swaps */
+        fac_linalg_ldl_factor_result d = fac_linalg_ldl_factor(symmetric);
+        fac_tensor *y = fac_linalg_ldl_solve(d.LD, d.pivots, b);
+        assert_near(times(symmetric, y), b, 64 * eps * (1 + fac_item(fac_max(fac_abs(y)))));
         fac_linalg_lu_factor_result f = fac_linalg_lu_factor(p);
         for (int adjoint = 0; adjoint < 2; adjoint++) {
             fac_tensor *of = adjoint ? turned(p) : p, *row = turned(b);

@@ -42,6 +42,9 @@ typedef struct fac_factor_kernels {
     /* L and U in place, pivots counted from zero. `tile`: min(m, n) x 16 numbers. Returns 0, or the number of the first zero on U's
        diagonal, counted from one. */
     int (*lu)(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, int *pivots, void *tile);
+    /* Bunch and Kaufman's factors of the lower triangle in place, as LAPACK's sytrf leaves them; its pivots, and what it returns. For n up
+       to FAC_LDL_MOST: columns are updated one by one. */
+    int (*ldl)(fac_dtype dtype, int64_t n, void *a, int64_t ld, int *pivots);
     /* Reflections and R in place of a row-major matrix whose rows are fac__factor_row(n) apart, with zeros behind its columns. `room`: m x
        FAC_QR_BLOCK numbers, aligned to 64. */
     void (*qr)(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, void *tau, void *room);
@@ -49,7 +52,7 @@ typedef struct fac_factor_kernels {
     void (*qr_apply)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t ld, const void *tau, bool transpose,
                      void *c, int64_t ldc, int64_t cols, bool identity, void *room);
 } fac_factor_kernels;
-enum { FAC_QR_BLOCK = 8 };
+enum { FAC_QR_BLOCK = 8, FAC_LDL_MOST = 256 };
 
 FAC_ISA_DECLARE(const fac_factor_kernels *, fac__factor_kernels, (void));
 

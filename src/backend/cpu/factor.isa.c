@@ -73,6 +73,10 @@ static int lu(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, int *p
     return dtype == FAC_F64 ? lu_f64(m, n, a, ld, pivots, tile) : lu_f32(m, n, a, ld, pivots, tile);
 }
 
+static int ldl(fac_dtype dtype, int64_t n, void *a, int64_t ld, int *pivots) {
+    return dtype == FAC_F64 ? ldl_f64(n, a, ld, pivots) : ldl_f32(n, a, ld, pivots);
+}
+
 static void qr(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, void *tau, void *room) {
     if (dtype == FAC_F64)
         qr_f64(m, n, a, ld, tau, room);
@@ -94,6 +98,7 @@ const fac_factor_kernels *FAC_ISA_NAME(fac__factor_kernels)(void) {
                                              .solve = solve,
                                              .cholesky = cholesky,
                                              .lu = lu,
+                                             .ldl = ldl,
                                              .qr = qr,
                                              .qr_apply = qr_apply};
     return &table;

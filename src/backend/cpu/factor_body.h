@@ -370,6 +370,92 @@ static int N(lu)(int64_t m, int64_t n, T *a, int64_t ld, int *pivots, T *tile) {
     return info;
 }
 
+/* ---- LDL -------------------------------------------------------------------------------------------------------------------- */
+
+/* The first of the largest moduli of n numbers that lie `step` apart; 0 of none. */
+static int64_t N(largest_of)(const T *x, int64_t n, int64_t step, T *most) {
+    int64_t at = 0;
+    *most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const T size = x[i * step] < 0 ? -x[i * step] : x[i * step];
+        at = size > *most ? i : at;
+        *most = size > *most ? size : *most;
+    }
+    return at;
+}
+
+/* c[i] -= x[i] * u + y[i] * v for i in [begin, n) and perhaps further, to the end of a vector. */
+static void N(subtract_two_columns)(int64_t begin, int64_t n, T *c, const T *x, T u, const T *y, T v) {
+    int64_t i = begin;
+    for (; i < n && i % LANES; i++) c[i] -= x[i] * u + y[i] * v;
+    for (; i < n; i += LANES) STORE(c + i, LOAD(c + i) - (LOAD(x + i) * SPLAT(u) + LOAD(y + i) * SPLAT(v)));
+}
+
+static inline void N(swap)(T *a, T *b) {
+    const T x = *a;
+    *a = *b;
+    *b = x;
+}
+
+/* Rows and columns k and p > k of the lower triangle below and right of (k, k) change places. */
+static void N(swap_both)(int64_t n, T *a, int64_t ld, int64_t k, int64_t p) {
+    for (int64_t i = p + 1; i < n; i++) N(swap)(a + k * ld + i, a + p * ld + i);
+    for (int64_t i = k + 1; i < p; i++) N(swap)(a + k * ld + i, a + i * ld + p);
+    N(swap)(a + k * ld + k, a + p * ld + p);
+}
+
+/* Which row comes to the diagonal at k, and whether the block is of two: Bunch and Kaufman's choice. */
+static int64_t N(ldl_pivot)(int64_t n, const T *a, int64_t ld, int64_t k, int *size) {
+    const T share = (T)0.6403882032022076; /* (1 + sqrt 17) / 8 */
+    const T d = a[k * ld + k] < 0 ? -a[k * ld + k] : a[k * ld + k];
+    T most, left, below;
+    const int64_t row = k + 1 + N(largest_of)(a + k * ld + k + 1, n - k - 1, 1, &most);
+    *size = 1;
+    if (d >= share * most || most == 0 || d != d) return k;
+    (void)N(largest_of)(a + k * ld + row, row - k, ld, &left);
+    (void)N(largest_of)(a + row * ld + row + 1, n - row - 1, 1, &below);
+    const T others = left > below ? left : below, e = a[row * ld + row] < 0 ? -a[row * ld + row] : a[row * ld + row];
+    if (d >= share * most * (most / others)) return k;
+    *size = e >= share * others ? 1 : 2;
+    return row;
+}
+
+/* Pivots are LAPACK's: rows counted from one, negative for both of a block of two. */
+static int N(ldl)(int64_t n, T *a, int64_t ld, int *pivots) {
+    int info = 0, size;
+    for (int64_t k = 0; k < n; k += size) {
+        const int64_t p = N(ldl_pivot)(n, a, ld, k, &size), last = k + size - 1;
+        T *x = a + k * ld, *y = x + ld;
+        if (p != last) N(swap_both)(n, a, ld, last, p);
+        if (p != last && size == 2) N(swap)(x + k + 1, x + p);
+        pivots[k] = pivots[last] = (int)(size == 1 ? p + 1 : -(p + 1));
+        if (size == 1) {
+            const T d = x[k];
+            if (d == 0 || d != d) {
+                info = info ? info : (int)k + 1;
+                continue;
+            }
+            for (int64_t j = k + 1; j < n; j++) {
+                const T u = x[j] / d;
+                T *c = a + j * ld;
+                int64_t i = j;
+                for (; i < n && i % LANES; i++) c[i] -= x[i] * u;
+                for (; i < n; i += LANES) STORE(c + i, LOAD(c + i) - LOAD(x + i) * SPLAT(u));
+            }
+            for (int64_t j = k + 1; j < n; j++) x[j] /= d;
+            continue;
+        }
+        const T d21 = x[k + 1], d11 = y[k + 1] / d21, d22 = x[k] / d21, t = 1 / (d11 * d22 - 1) / d21;
+        for (int64_t j = k + 2; j < n; j++) {
+            const T u = t * (d11 * x[j] - y[j]), v = t * (d22 * y[j] - x[j]);
+            N(subtract_two_columns)(j, n, a + j * ld, x, u, y, v);
+            x[j] = u;
+            y[j] = v;
+        }
+    }
+    return info;
+}
+
 /* ---- QR ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Here the matrix is row-major, so that lanes are columns. Reflections go BLOCK at a time: H1 ... Hb = I - V T V^T, with V[m][BLOCK] of ones

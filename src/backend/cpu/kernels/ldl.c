@@ -1,4 +1,5 @@
-/* LDL factors of symmetric and Hermitian matrices: LAPACK's sytrf and hetrf, sytrs and hetrs, on the lower triangle.
+/* LDL factors of symmetric and Hermitian matrices, on the lower triangle: of small real ones by a kernel of factor.h, else by LAPACK's sytrf
+   and hetrf; solutions by sytrs and hetrs.
 
    One matrix at a time, batches cut into chunks of whole matrices; each is computed in its own dtype by one thread, so results do not
    depend on the number of threads. */
@@ -33,6 +34,23 @@ static fac_status factor_chunk(void *ctx, int64_t begin, int64_t end, void *scra
     return FAC_OK;
 }
 
+static fac_status factor_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    char *at = scratch, *a = at + j->at_out;
+    const fac_dtype dtype = j->kind ? FAC_F64 : FAC_F32;
+    const int64_t ld = fac__factor_ld(j->n, dtype);
+    for (int64_t i = begin; i < end; i++) {
+        int unused, *pivots = fac__matrix_room(&j->pivots, i, at + j->at_pivots, &unused);
+        fac__matrix_pack_padded(&j->a, i, a, ld);
+        *(int32_t *)(void *)fac__matrix_at(&j->info, i) =
+            FAC_ISA_PICK(fac__factor_kernels)()->ldl(dtype, j->n, a, ld, pivots);
+        fac__clear_triangle(a, ld, j->n, j->n, j->out.item, true);
+        fac__matrix_unpack(&j->out, i, a, ld);
+        fac__matrix_settle(&j->pivots, i, pivots, at + j->at_pivots);
+    }
+    return FAC_OK;
+}
+
 static fac_status ask_work(job *j) {
     double answer[2] = {0};
     int all = -1, info = 0, ld = fac__ld(j->n);
@@ -41,6 +59,17 @@ static fac_status ask_work(job *j) {
                                                                     1);
     j->lwork = fac__lapack_work(j->kind, answer);
     return FAC_OK;
+}
+
+static fac_status factor_all(job *j, fac_dtype dtype) {
+    int64_t bytes = 0;
+    const bool own = fac__factor_takes(dtype) && j->n <= FAC_LDL_MOST;
+    if (!own) FAC_TRY(ask_work(j));
+    j->at_out = fac__part(&bytes, own ? fac__factor_ld(j->n, dtype) : j->n, j->n, j->a.item);
+    j->at_pivots = fac__part(&bytes, j->n, 1, sizeof(int));
+    j->at_work = fac__part(&bytes, j->lwork, 1, j->a.item);
+    return own ? fac__factor_for(j->a.count, cubed(j->n) / 3, bytes, factor_real_chunk, j)
+               : fac__lapack_for(j->a.count, cubed(j->n) / 3, bytes, factor_chunk, j);
 }
 
 fac_status linalg_ldl_factor_ex_cpu(fac_structured *s, fac_tensor *self, bool hermitian, bool check_errors) {
@@ -52,13 +81,8 @@ fac_status linalg_ldl_factor_ex_cpu(fac_structured *s, fac_tensor *self, bool he
              .out = fac__matrices(s->out[0], 2),
              .pivots = fac__matrices(s->out[1], 1),
              .info = fac__matrices(s->out[2], 0)};
-    int64_t bytes = 0;
     j.n = (int)j.a.rows;
-    FAC_TRY(ask_work(&j));
-    j.at_out = fac__part(&bytes, j.n, j.n, j.a.item);
-    j.at_pivots = fac__part(&bytes, j.n, 1, sizeof(int));
-    j.at_work = fac__part(&bytes, j.lwork, 1, j.a.item);
-    FAC_TRY(fac__lapack_for(j.a.count, cubed(j.n) / 3, bytes, factor_chunk, &j));
+    FAC_TRY(factor_all(&j, (fac_dtype)self->dtype));
     return check_errors ? fac__check_info(FAC_FACTOR_LDL, s->out[2]) : FAC_OK;
 }
 
