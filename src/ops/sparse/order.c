@@ -7,11 +7,12 @@ enum { DIGIT = 11, DIGITS = 1 << DIGIT };
 
 /* A pair of arrays of keys and places, and another to move them to. */
 typedef struct sorting {
-    int64_t n, *key, *at, *other_key, *other_at;
+    int64_t n, *key, *at, *other_key, *other_at, *start; /* start: DIGITS numbers */
 } sorting;
 
 static void sort_by_digit(sorting *s, int shift) {
-    int64_t start[DIGITS] = {0}, sum = 0;
+    int64_t *start = s->start, sum = 0;
+    memset(start, 0, DIGITS * sizeof *start);
     for (int64_t i = 0; i < s->n; i++) start[s->key[i] >> shift & (DIGITS - 1)]++;
     for (int d = 0; d < DIGITS; d++) {
         const int64_t count = start[d];
@@ -62,7 +63,7 @@ static int64_t group_keys(const sorting *s, int64_t *group, int64_t *first) {
 static fac_sparse_order order_here(fac_tensor *flat) {
     fac_sparse_order o = {0};
     const int64_t n = flat->numel, *v = fac__data(flat);
-    int64_t *room = fac__alloc_array((size_t)fac__max(1, n), 4 * sizeof *room), most = 0;
+    int64_t *room = fac__alloc_array((size_t)n + DIGITS, 4 * sizeof *room), most = 0;
     if (!room) return o;
     for (int64_t i = 0; i < n; i++) most |= v[i];
     if (most < 0) {
@@ -70,7 +71,7 @@ static fac_sparse_order order_here(fac_tensor *flat) {
         FAC_FAIL(FAC_ERR_INDEX, "a sparse tensor has a negative index");
         return o;
     }
-    sorting s = {n, room, room + n, room + 2 * n, room + 3 * n};
+    sorting s = {n, room, room + n, room + 2 * n, room + 3 * n, room + 4 * n};
     if (n) memcpy(s.key, v, (size_t)n * sizeof *v);
     sort(&s, most);
     o.order = vector_of(s.at, n);
