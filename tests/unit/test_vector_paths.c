@@ -139,8 +139,8 @@ static void quantized_conv(int64_t channels, int64_t out, int64_t groups, fac_dt
     fac_tensor *bias = fac_randn(FAC_INTS(out));
     const fac_ints one = FAC_INTS(1, 1), two = FAC_INTS(2, 1);
     fac_tensor *y = fac_quantized_conv2d(x, w, bias, two, one, one, groups, 0.2, 5);
-    fac_tensor *numbers = fac_conv2d(wide(fac_dequantize(x)), wide(fac_dequantize(w)), wide(bias),
-                                     .strides = two, .paddings = one, .groups = groups);
+    fac_tensor *numbers = fac_conv2d(wide(fac_dequantize(x)), wide(fac_dequantize(w)), wide(bias), .strides = two,
+                                     .paddings = one, .groups = groups);
     const double least = dtype == FAC_QUINT8 ? 0 : -128;
     fac_tensor *codes = fac_add(fac_round(fac_div(numbers, 0.2)), 5.0);
     codes = fac_minimum(fac_maximum(codes, fac_full_like(codes, least)), fac_full_like(codes, least + 255));

@@ -1,5 +1,5 @@
 /* The order of coordinates. On the host their row-major numbers are sorted by digits, the lowest first, in as many rounds as the
-   largest number has digits; elsewhere by operators. */
+   largest number has digits, or merged if they are two tensors' one after the other; elsewhere by operators. */
 #include "core/tensor_make.h"
 #include "ops/sparse/parts.h"
 
@@ -9,6 +9,12 @@ enum { DIGIT = 11, DIGITS = 1 << DIGIT };
 typedef struct sorting {
     int64_t n, *key, *at, *other_key, *other_at, *start; /* start: DIGITS numbers */
 } sorting;
+
+static void swap(sorting *s) {
+    int64_t *const key = s->key, *const at = s->at;
+    s->key = s->other_key, s->at = s->other_at;
+    s->other_key = key, s->other_at = at;
+}
 
 static void sort_by_digit(sorting *s, int shift) {
     int64_t *start = s->start, sum = 0;
@@ -24,21 +30,37 @@ static void sort_by_digit(sorting *s, int shift) {
         s->other_key[to] = s->key[i];
         s->other_at[to] = s->at[i];
     }
-    int64_t *const key = s->key, *const at = s->at;
-    s->key = s->other_key, s->at = s->other_at;
-    s->other_key = key, s->other_at = at;
+    swap(s);
 }
 
-static bool in_order(const int64_t *key, int64_t n) {
-    for (int64_t i = 1; i < n; i++)
-        if (key[i - 1] > key[i]) return false;
-    return true;
+/* Where the keys from `at` on stop being in order. */
+static int64_t run_end(const int64_t *key, int64_t n, int64_t at) {
+    int64_t i = at + 1;
+    while (i < n && key[i - 1] <= key[i]) i++;
+    return i < n ? i : n;
+}
+
+/* Two runs in order, [0, middle) and the rest, become one: those of the first come first among equals. */
+static void merge(sorting *s, int64_t middle) {
+    int64_t a = 0, b = middle;
+    for (int64_t i = 0; i < s->n; i++) {
+        const bool first = b >= s->n || (a < middle && s->key[a] <= s->key[b]);
+        const int64_t from = first ? a++ : b++;
+        s->other_key[i] = s->key[from];
+        s->other_at[i] = from;
+    }
+    swap(s);
 }
 
 /* Numbers are at most `most`, none is negative. */
 static void sort(sorting *s, int64_t most) {
     for (int64_t i = 0; i < s->n; i++) s->at[i] = i;
-    if (in_order(s->key, s->n)) return;
+    const int64_t middle = run_end(s->key, s->n, 0);
+    if (middle == s->n) return;
+    if (run_end(s->key, s->n, middle) == s->n) {
+        merge(s, middle);
+        return;
+    }
     for (int shift = 0; shift < 63 && most >> shift; shift += DIGIT) sort_by_digit(s, shift);
 }
 
