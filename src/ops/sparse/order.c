@@ -1,5 +1,5 @@
 /* The order of coordinates. On the host their row-major numbers are sorted by digits, the lowest first, in as many rounds as the
-   largest number has digits; elsewhere by operators. */
+   largest number has digits, or merged if they are two tensors' one after the other; elsewhere by operators. */
 #include "core/tensor_make.h"
 #include "ops/sparse/parts.h"
 
@@ -7,11 +7,18 @@ enum { DIGIT = 11, DIGITS = 1 << DIGIT };
 
 /* A pair of arrays of keys and places, and another to move them to. */
 typedef struct sorting {
-    int64_t n, *key, *at, *other_key, *other_at;
+    int64_t n, *key, *at, *other_key, *other_at, *start; /* start: DIGITS numbers */
 } sorting;
 
+static void swap(sorting *s) {
+    int64_t *const key = s->key, *const at = s->at;
+    s->key = s->other_key, s->at = s->other_at;
+    s->other_key = key, s->other_at = at;
+}
+
 static void sort_by_digit(sorting *s, int shift) {
-    int64_t start[DIGITS] = {0}, sum = 0;
+    int64_t *start = s->start, sum = 0;
+    memset(start, 0, DIGITS * sizeof *start);
     for (int64_t i = 0; i < s->n; i++) start[s->key[i] >> shift & (DIGITS - 1)]++;
     for (int d = 0; d < DIGITS; d++) {
         const int64_t count = start[d];
@@ -23,21 +30,37 @@ static void sort_by_digit(sorting *s, int shift) {
         s->other_key[to] = s->key[i];
         s->other_at[to] = s->at[i];
     }
-    int64_t *const key = s->key, *const at = s->at;
-    s->key = s->other_key, s->at = s->other_at;
-    s->other_key = key, s->other_at = at;
+    swap(s);
 }
 
-static bool in_order(const int64_t *key, int64_t n) {
-    for (int64_t i = 1; i < n; i++)
-        if (key[i - 1] > key[i]) return false;
-    return true;
+/* Where the keys from `at` on stop being in order. */
+static int64_t run_end(const int64_t *key, int64_t n, int64_t at) {
+    int64_t i = at + 1;
+    while (i < n && key[i - 1] <= key[i]) i++;
+    return i < n ? i : n;
+}
+
+/* Two runs in order, [0, middle) and the rest, become one: those of the first come first among equals. */
+static void merge(sorting *s, int64_t middle) {
+    int64_t a = 0, b = middle;
+    for (int64_t i = 0; i < s->n; i++) {
+        const bool first = b >= s->n || (a < middle && s->key[a] <= s->key[b]);
+        const int64_t from = first ? a++ : b++;
+        s->other_key[i] = s->key[from];
+        s->other_at[i] = from;
+    }
+    swap(s);
 }
 
 /* Numbers are at most `most`, none is negative. */
 static void sort(sorting *s, int64_t most) {
     for (int64_t i = 0; i < s->n; i++) s->at[i] = i;
-    if (in_order(s->key, s->n)) return;
+    const int64_t middle = run_end(s->key, s->n, 0);
+    if (middle == s->n) return;
+    if (run_end(s->key, s->n, middle) == s->n) {
+        merge(s, middle);
+        return;
+    }
     for (int shift = 0; shift < 63 && most >> shift; shift += DIGIT) sort_by_digit(s, shift);
 }
 
@@ -62,7 +85,7 @@ static int64_t group_keys(const sorting *s, int64_t *group, int64_t *first) {
 static fac_sparse_order order_here(fac_tensor *flat) {
     fac_sparse_order o = {0};
     const int64_t n = flat->numel, *v = fac__data(flat);
-    int64_t *room = fac__alloc_array((size_t)fac__max(1, n), 4 * sizeof *room), most = 0;
+    int64_t *room = fac__alloc_array((size_t)n + DIGITS, 4 * sizeof *room), most = 0;
     if (!room) return o;
     for (int64_t i = 0; i < n; i++) most |= v[i];
     if (most < 0) {
@@ -70,7 +93,7 @@ static fac_sparse_order order_here(fac_tensor *flat) {
         FAC_FAIL(FAC_ERR_INDEX, "a sparse tensor has a negative index");
         return o;
     }
-    sorting s = {n, room, room + n, room + 2 * n, room + 3 * n};
+    sorting s = {n, room, room + n, room + 2 * n, room + 3 * n, room + 4 * n};
     if (n) memcpy(s.key, v, (size_t)n * sizeof *v);
     sort(&s, most);
     o.order = vector_of(s.at, n);

@@ -20,6 +20,10 @@ FAC_ISA_DECLARE(int64_t, fac__row_sum_u8, (const uint8_t *x, int64_t k));
 FAC_ISA_DECLARE(void, fac__requantize,
                 (const int32_t *sum, const int64_t *away, const float *bias, const float *multiplier, int64_t n,
                  float zero, float least, float most, uint8_t *out));
+/* out[j] = base[j] + w_zero[j] * (x + x_sums[j]), without the latter if that is NULL. */
+FAC_ISA_DECLARE(void, fac__zero_corrections,
+                (const int64_t *base, const int64_t *w_zero, const int32_t *x_sums, int64_t x, int64_t n,
+                 int64_t *out));
 /* out = (sum - away) * scale + bias. */
 FAC_ISA_DECLARE(void, fac__dequantize_sums,
                 (const int32_t *sum, const int64_t *away, const float *scale, const float *bias, int64_t n,

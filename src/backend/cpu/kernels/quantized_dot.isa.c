@@ -186,3 +186,12 @@ int64_t FAC_ISA_NAME(fac__row_sum_u8)(const uint8_t *x, int64_t k) {
     }
     return sum;
 }
+
+void FAC_ISA_NAME(fac__zero_corrections)(const int64_t *restrict base, const int64_t *restrict w_zero,
+                                         const int32_t *restrict x_sums, int64_t x, int64_t n, int64_t *restrict out) {
+    if (x_sums) {
+        for (int64_t j = 0; j < n; j++) out[j] = base[j] + w_zero[j] * (x + x_sums[j]);
+    } else {
+        for (int64_t j = 0; j < n; j++) out[j] = base[j] + w_zero[j] * x;
+    }
+}

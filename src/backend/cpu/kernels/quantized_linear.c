@@ -113,6 +113,8 @@ static void take_patches(const product *p, int64_t g, int64_t begin, int64_t n, 
         for (int64_t t = 0; t < c->taps; t++, out += c->large) {
             if (taps[t] < 0)
                 memset(out, (int)p->x_zero, (size_t)c->large);
+            else if (c->large == 16) /* without a call */
+                memcpy(out, x + taps[t] * c->groups * 16, 16);
             else
                 memcpy(out, x + taps[t] * c->groups * c->large, (size_t)c->large);
         }
@@ -163,7 +165,7 @@ static void one_task(const product *p, int64_t t, uint8_t *rows) {
                   width = fac__min(BLOCK, p->columns - first), column = g * p->columns + first;
     const int8_t *weight = p->last_weight ? p->last_weight : p->weight;
     int32_t sums[FAC_DOT_ROWS * BLOCK];
-    int64_t away[BLOCK];
+    int64_t away[BLOCK], corrected[BLOCK];
     uint8_t aside[ROWS * BLOCK];
     p->take(p, g, begin, n, rows);
     if (n % FAC_DOT_ROWS) memset(rows + n * p->k, sums_beside(p), (size_t)((FAC_DOT_ROWS - n % FAC_DOT_ROWS) * p->k));
@@ -173,10 +175,11 @@ static void one_task(const product *p, int64_t t, uint8_t *rows) {
             const bool own = p->any_zero || sums_beside(p);
             const int64_t x =
                 p->any_zero ? FAC_ISA_PICK(fac__row_sum_u8)(rows + (r + i) * p->k, p->k) - p->x_zero * p->k : 0;
-            for (int64_t j = 0; own && j < width; j++)
-                away[j] = (sums_beside(p) ? p->x_zero * sums[n * BLOCK + j] : p->away[column + j]) +
-                          p->w_zero[column + j] * x;
-            finish_row(p, begin + r + i, column, sums + i * BLOCK, own ? away : p->away + column, width,
+            const int64_t *base = p->away + column;
+            for (int64_t j = 0; sums_beside(p) && j < width; j++) away[j] = p->x_zero * sums[n * BLOCK + j];
+            if (sums_beside(p)) base = away;
+            if (own) FAC_ISA_PICK(fac__zero_corrections)(base, p->w_zero + column, NULL, x, width, corrected);
+            finish_row(p, begin + r + i, column, sums + i * BLOCK, own ? corrected : base, width,
                        codes_at(p, begin + r + i, column, aside + (r + i) * BLOCK));
         }
     }
@@ -196,8 +199,7 @@ static void depthwise_rows(const product *p, int64_t begin, int64_t end, char *s
         taps_of(c, row, taps);
         for (int64_t t = 0; t < c->taps; t++) at[t] = taps[t] < 0 ? NULL : x + taps[t] * n;
         FAC_ISA_PICK(fac__depthwise_dot)(at, p->last_weight, c->taps, n, (uint8_t)p->x_zero, sums, x_sums);
-        for (int64_t j = 0; p->any_zero && j < n; j++)
-            away[j] = p->away[j] + p->w_zero[j] * (x_sums[j] - p->x_zero * p->k);
+        if (p->any_zero) FAC_ISA_PICK(fac__zero_corrections)(p->away, p->w_zero, x_sums, -p->x_zero * p->k, n, away);
         finish_row(p, row, 0, sums, p->any_zero ? away : p->away, n, aside + (row - begin) * n);
     }
     to_planes(p, begin, 0, aside, n, end - begin, n);
