@@ -44,7 +44,7 @@ FAC_SCALAR_FN FAC_T FAC_FN(shrink_backward)(FAC_T g, FAC_T x, FAC_NUMBER lambd) 
 /* `beyond` where x is not within its bounds. */
 FAC_SCALAR_FN FAC_T FAC_FN(logit_backward)(FAC_T g, FAC_T x, FAC_NUMBER low, FAC_NUMBER high, FAC_NUMBER beyond) {
     const FAC_T slope = g / (x * (1 - x));
-    return (x < low) | (x > high) ? beyond : slope;
+    return ((x < low) | (x > high)) ? beyond : slope;
 }
 /* The gradients of the input and of the weight. */
 FAC_SCALAR_FN void FAC_FN(prelu_backward)(FAC_T g, FAC_T x, FAC_T w, FAC_T *gx, FAC_T *gw) {
