@@ -30,8 +30,8 @@ static fac_status put(fac_tensor *to, fac_tensor *from, unsigned flags) {
     const fac_keyset keys = fac__dense_keys(from);
     fac_tensor *same = NULL;
     if (!flags) return fac__copy_below(to, from);
-    if (flags == FAC_TF_CONJ) return dropping(fac__redispatch_conj_physical_out(keys, from, to, &same), to);
-    if (flags & FAC_TF_CONJ) FAC_TRY(dropping(fac__redispatch_conj_physical_(keys, from, &same), from));
+    if (flags == FAC_TF_CONJ) return dropping(fac__redispatch__conj_physical_out(keys, from, to, &same), to);
+    if (flags & FAC_TF_CONJ) FAC_TRY(dropping(fac__redispatch__conj_physical_(keys, from, &same), from));
     return dropping(fac__redispatch_neg_out(keys, from, to, &same), to);
 }
 
@@ -40,7 +40,7 @@ static fac_status made_of(fac_tensor *plain, unsigned flags, fac_tensor **out) {
     const fac_keyset keys = fac__dense_keys(plain);
     fac_tensor *same = NULL;
     if (flags == FAC_TF_NEG) return fac__redispatch_neg(keys, plain, out);
-    FAC_TRY(fac__redispatch_conj_physical(keys, plain, out));
+    FAC_TRY(fac__redispatch__conj_physical(keys, plain, out));
     if (flags == FAC_TF_CONJ) return FAC_OK;
     fac_status st = dropping(fac__redispatch_neg_(keys, *out, &same), *out);
     if (st != FAC_OK) fac__unref(*out), *out = NULL;

@@ -128,6 +128,11 @@ void check_facts(const model *m) {
     }
 }
 
+/* A form into an out copies. */
+static void emit_shares(FILE *f, const op *o) {
+    if (o->e->shares && o->form != FORM_OUT) fprintf(f, ".shares = %lu, ", mask_of(o, "shares", o->e->shares));
+}
+
 void emit_facts(FILE *f, const op *o) {
     const entry *e = o->e;
     const op *functional = functional_of(o);
@@ -136,7 +141,7 @@ void emit_facts(FILE *f, const op *o) {
     if (functional) fprintf(f, ".functional = &fac_op_%s, ", functional->id);
     if (fills(o)) fputs(".fills = true, ", f);
     if (e->updates) fprintf(f, ".updates = %lu, ", mask_of(o, "updates", e->updates));
-    if (e->shares) fprintf(f, ".shares = %lu, ", mask_of(o, "shares", e->shares));
+    emit_shares(f, o);
     if (e->conjugated && !takes_pending(o)) fprintf(f, ".conjugated = %lu, ", mask_of(o, "conjugated", e->conjugated));
     if (e->random) fputs(".offsets = 1, ", f);
     if (e->data_dependent) fputs(".data_dependent = true, ", f);

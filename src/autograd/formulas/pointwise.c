@@ -135,15 +135,6 @@ fac_tensor *atan2_grad(fac_tensor *grad, fac_tensor *along, fac_tensor *y, fac_t
     return mul(grad, zero_where(origin, slope));
 }
 
-/* grad / (x (1 - x)): where x is beyond its bounds 0, and NaN beyond [0, 1] if there are none. */
-fac_tensor *logit_grad(fac_tensor *grad, fac_tensor *x, fac_opt_num eps) {
-    const bool bounded = eps.set && fac__scalar_f64(eps.v) >= 0;
-    const double low = bounded ? fac__scalar_f64(eps.v) : 0;
-    fac_tensor *below = fac__s_lt_Scalar(x, fac_scalar_f_(low)), *above = fac__s_gt_Scalar(x, fac_scalar_f_(1 - low));
-    fac_tensor *slope = fac__s_div_Tensor(grad, mul(x, from(1, x)));
-    return fac__s_masked_fill_Scalar(slope, fac__s_logical_or(below, above), fac_scalar_f_(bounded ? 0 : NAN));
-}
-
 /* The gradient passes strictly between numbers as bounds. */
 fac_tensor *clamp_grad(fac_tensor *grad, fac_tensor *self, fac_opt_num min, fac_opt_num max) {
     fac_tensor *above = min.set ? fac__s_gt_Scalar(self, min.v) : NULL;

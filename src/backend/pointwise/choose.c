@@ -52,6 +52,17 @@ fac_status pow_scalar_kernel(fac_structured *s, fac_tensor *self, fac_scalar exp
     return run(s, FAC_LOOP_pow);
 }
 
+/* Powers of 2, and of what is a small power of it, are exponentials. */
+fac_status pow_of_scalar_kernel(fac_structured *s, fac_scalar self, fac_tensor *exponent) {
+    static const double bases[][2] = {{2, 1}, {0.5, -1}, {4, 2}, {0.25, -2}, {16, 4}, {0.0625, -4}};
+    (void)exponent;
+    const bool real = self.kind != FAC_KIND_COMPLEX && fac_dtype_is_floating(s->iter.common);
+    for (size_t i = 0; real && i < FAC_COUNT(bases); i++)
+        if (fac__scalar_f64(self) == bases[i][0])
+            return fac__pointwise(s, FAC_LOOP_power_of_two, 0, &(fac_loop_args){.v = {{.real = bases[i][1]}}});
+    return run(s, FAC_LOOP_pow);
+}
+
 /* ---- by dtype --------------------------------------------------------------------------------------------------------------- */
 
 /* Over integers the numbers are operands, `of_integers` the loop. */

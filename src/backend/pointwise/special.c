@@ -33,3 +33,30 @@ fac_status nextafter_kernel(fac_structured *s, fac_tensor *self, fac_tensor *oth
     if (!fac__is_half(s->iter.common)) return fac__pointwise(s, FAC_LOOP_nextafter, 0, NULL);
     return fac__pointwise(s, FAC_LOOP_nextafter_half, 0, s->iter.common == FAC_F16 ? &f16 : &bf16);
 }
+
+/* Without eps, or below 0, there are no bounds. */
+static bool is_bounded(fac_opt_num eps) { return eps.set && !(fac__scalar_f64(eps.v) < 0); }
+
+fac_status logit_kernel(fac_structured *s, fac_tensor *self, fac_opt_num eps) {
+    (void)self;
+    const bool bounded = eps.set && fac__scalar_f64(eps.v) >= 0;
+    const double low = bounded ? fac__scalar_f64(eps.v) : -INFINITY;
+    return fac__pointwise(s, FAC_LOOP_logit, 0,
+                          &(fac_loop_args){.v = {{.real = low}, {.real = bounded ? 1 - low : INFINITY}}});
+}
+
+/* Beyond its bounds the gradient is 0, and NaN beyond [0, 1] if there are none. Beyond those that are NaN nothing lies. */
+fac_status logit_backward_kernel(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_opt_num eps) {
+    (void)grad_output, (void)self;
+    const double low = is_bounded(eps) ? fac__scalar_f64(eps.v) : 0;
+    return fac__pointwise(
+        s, FAC_LOOP_logit_backward, 0,
+        &(fac_loop_args){.v = {{.real = low}, {.real = 1 - low}, {.real = is_bounded(eps) ? 0 : NAN}}});
+}
+
+fac_status round_decimals_kernel(fac_structured *s, fac_tensor *self, int64_t decimals) {
+    (void)self;
+    if (decimals == 0) return fac__pointwise(s, FAC_LOOP_round, 0, NULL);
+    return fac__pointwise(s, decimals < 0 ? FAC_LOOP_round_places : FAC_LOOP_round_decimals, 0,
+                          &(fac_loop_args){.v = {{.real = pow(10, fabs((double)decimals))}}});
+}

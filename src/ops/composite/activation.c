@@ -35,40 +35,6 @@ fac_status glu_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, 
     return fac__give(out, mul(fac__s_narrow(self, d, 0, n / 2), fac__s_sigmoid(fac__s_narrow(self, d, n / 2, n / 2))));
 }
 
-static fac_status check_shrink(const fac_tensor *self, fac_scalar lambd) {
-    FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "not implemented for %s", fac_dtype_name((fac_dtype)self->dtype));
-    return fac__check_factor((fac_dtype)self->dtype, lambd);
-}
-
-/* x where |x| > lambd, else 0; NaN stays. */
-fac_status hardshrink_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lambd, fac_tensor **out) {
-    (void)c;
-    FAC_TRY(check_shrink(self, lambd));
-    FAC_SCOPE(s);
-    return fac__give(out, fill_where(self, fac__s_le_Scalar(fac__s_abs(self), lambd), 0));
-}
-
-/* x moved by lambd towards 0, and 0 where it would pass it. */
-fac_status softshrink_composite(const fac_call_info *c, fac_tensor *self, fac_scalar lambd, fac_tensor **out) {
-    (void)c;
-    double l = fac__scalar_f64(lambd);
-    FAC_TRY(check_shrink(self, lambd));
-    FAC_CHECK(l >= 0 && isfinite(l), FAC_ERR_ARGUMENT, "lambda must be finite and not negative, but found to be %g.",
-              l);
-    FAC_SCOPE(s);
-    fac_tensor *moved = either(fac__s_gt_Scalar(self, fac_scalar_i_(0)), plus(self, -l), plus(self, l));
-    return fac__give(out, fill_where(moved, fac__s_le_Scalar(fac__s_abs(self), lambd), 0));
-}
-
-/* Of both shrinkages: nothing passes where self is within lambd of 0. */
-fac_status shrink_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *self, fac_scalar lambd,
-                                     fac_tensor **out) {
-    (void)c;
-    FAC_TRY(check_shrink(self, lambd));
-    FAC_SCOPE(s);
-    return fac__give(out, fill_where(grad, fac__s_le_Scalar(fac__s_abs(self), lambd), 0));
-}
-
 /* ---- random slopes ---------------------------------------------------------------------------------------------------------- */
 
 static fac_scalar mean_slope(fac_scalar lower, fac_scalar upper) {

@@ -16,12 +16,6 @@ fac_status rad2deg_composite(const fac_call_info *c, fac_tensor *self, fac_tenso
     return fac__c_mul_Scalar(self, fac_scalar_f_(180 / pi), out);
 }
 
-fac_status frac_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(s);
-    return fac__give(out, sub(self, fac__s_trunc(self)));
-}
-
 /* ---- questions ------------------------------------------------------------------------------------------------------ */
 
 static fac_tensor *all_of(fac_tensor *self, bool answer) {
@@ -80,33 +74,8 @@ fac_status nan_to_num_composite(const fac_call_info *c, fac_tensor *self, fac_op
         return fac__give(out, fac__s_view_as_complex(parts));
     }
     double most = largest((fac_dtype)self->dtype);
-    fac_tensor *y = fill_where(self, fac__s_isnan(self), value_or(nan, 0, most));
-    y = fill_where(y, is_value(self, INFINITY), value_or(posinf, most, most));
-    return fac__give(out, fill_where(y, is_value(self, -INFINITY), value_or(neginf, -most, most)));
-}
-
-/* Only where the other is NaN or not larger (not smaller): a NaN is never chosen while there is a number. */
-fac_status fmax_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(s);
-    return fac__give(out, either(fac__s_logical_or(fac__s_ge_Tensor(self, other), fac__s_isnan(other)), self, other));
-}
-
-fac_status fmin_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(s);
-    return fac__give(out, either(fac__s_logical_or(fac__s_le_Tensor(self, other), fac__s_isnan(other)), self, other));
-}
-
-fac_status heaviside_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *values, fac_tensor **out) {
-    (void)c;
-    FAC_CHECK(self->dtype == values->dtype, FAC_ERR_DTYPE,
-              "heaviside is not yet implemented for tensors with different dtypes.");
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE,
-              "heaviside is not yet implemented for complex tensors.");
-    FAC_SCOPE(s);
-    fac_tensor *step = cast(fac__s_gt_Scalar(self, fac_scalar_i_(0)), (fac_dtype)self->dtype);
-    return fac__give(out, either(is_value(self, 0), values, step));
+    return fac__c__nan_to_num(self, fac_scalar_f_(value_or(nan, 0, most)), fac_scalar_f_(value_or(posinf, most, most)),
+                              fac_scalar_f_(value_or(neginf, -most, most)), out);
 }
 
 fac_status clamp_min_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *min, fac_tensor **out) {
@@ -145,15 +114,12 @@ static fac_tensor *log_add_exp_complex(fac_tensor *a, fac_tensor *b) {
     return add(large, fac__s_log1p(fac__s_exp(apart)));
 }
 
-/* The larger one plus a correction in (0, 1]; their difference is 0, not NaN, where both are the same infinity. */
 static fac_status log_add_exp(fac_tensor *a, fac_tensor *b, bool two, fac_tensor **out) {
     FAC_SCOPE(s);
     fac_dtype common = meet(&a, &b);
     if (fac_dtype_is_complex(common)) return fac__give(out, log_add_exp_complex(a, b));
-    fac_tensor *apart = fill_where(fac__s_neg(fac__s_abs(sub(a, b))), fac__s_eq_Tensor(a, b), 0);
-    fac_tensor *correction = fac__s_log1p(two ? fac__s_exp2(apart) : fac__s_exp(apart));
-    if (two) correction = scaled(correction, 1.44269504088896340736);
-    return fac__give(out, cast(add(fac__s_maximum(a, b), correction), common));
+    fac_tensor *sum = two ? fac__s__logaddexp2(a, b) : fac__s__logaddexp(a, b);
+    return fac__give(out, cast(sum, common));
 }
 
 fac_status logaddexp_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
@@ -216,55 +182,13 @@ static fac_tensor *number_beside(fac_tensor *t, fac_scalar x) {
 TIMES_LOG(xlogy, false)
 TIMES_LOG(xlog1py, true)
 
-fac_status logit_explicit(const fac_call_info *c, fac_tensor *self, fac_opt_num eps, fac_tensor **out) {
-    (void)c;
-    FAC_CHECK(!fac_dtype_is_complex((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for '%s'",
-              fac_dtype_name((fac_dtype)self->dtype));
-    FAC_SCOPE(s);
-    fac_tensor *x = widened(floating(self));
-    if (eps.set && fac__scalar_f64(eps.v) >= 0) {
-        /* Above 1/2 the bounds cross: what is below the lower one takes it all the same. */
-        const double low = fac__scalar_f64(eps.v), high = 1 - low;
-        fac_tensor *above = fac__s_gt_Scalar(x, fac_scalar_f_(high)), *below = fac__s_lt_Scalar(x, fac_scalar_f_(low));
-        x = fill_where(fill_where(x, above, high), below, low);
-    }
-    /* Not the logarithm of the quotient, whose slopes at 0 and 1 come out as NaN. */
-    fac_tensor *y = sub(fac__s_log(x), fac__s_log1p(fac__s_neg(x)));
-    return fac__give(out, is_integral(self) ? y : cast(y, (fac_dtype)self->dtype));
-}
-
-/* grad / (x (1 - x)): where x is beyond its bounds 0, and NaN beyond [0, 1] if there are none. */
-fac_status logit_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *self, fac_opt_num eps,
-                                    fac_tensor **out) {
-    (void)c;
-    FAC_CHECK(fac_dtype_is_floating((fac_dtype)self->dtype), FAC_ERR_DTYPE, "not implemented for '%s'",
-              fac_dtype_name((fac_dtype)self->dtype));
-    if (eps.set) FAC_TRY(fac__check_factor((fac_dtype)self->dtype, eps.v));
-    FAC_SCOPE(s);
-    const bool bounded = eps.set && !(fac__scalar_f64(eps.v) < 0); /* by NaN too, beyond which nothing lies */
-    const double low = bounded ? fac__scalar_f64(eps.v) : 0;
-    fac_tensor *below = fac__s_lt_Scalar(self, fac_scalar_f_(low)),
-               *above = fac__s_gt_Scalar(self, fac_scalar_f_(1 - low));
-    fac_tensor *slope = divide(grad, mul(self, fac__s_rsub_Scalar(self, fac_scalar_i_(1), fac_scalar_i_(1))));
-    return fac__give(out, fill_where(slope, fac__s_logical_or(below, above), bounded ? 0 : NAN));
-}
-
 fac_status ldexp_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     fac_tensor *x = self, *power = other;
     fac_dtype common = meet(&x, &power);
-    fac_dtype wide = common == FAC_F32 ? FAC_F64
-                     : x               ? (fac_dtype)x->dtype
-                                       : FAC_F32; /* 2 to the power alone may overflow */
-    return fac__give(out, cast(mul(cast(x, wide), fac__s_pow_Scalar(fac_scalar_f_(2), cast(power, wide))), common));
-}
-
-/* (1 + erf(x / sqrt 2)) / 2 without cancellation. */
-fac_status special_ndtr_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(s);
-    return fac__give(out, scaled(fac__s_erfc(scaled(self, -0.70710678118654752440)), 0.5));
+    if (!fac_dtype_is_complex(common)) return fac__give(out, cast(fac__s__ldexp(x, power), common));
+    return fac__give(out, mul(x, fac__s_pow_Scalar(fac_scalar_f_(2), power)));
 }
 
 static fac_dtype widest(fac_dtype a, bool complex) { return complex || fac_dtype_is_complex(a) ? FAC_C128 : FAC_F64; }
@@ -291,19 +215,6 @@ fac_status float_power_scalar_composite(const fac_call_info *c, fac_scalar self,
     fac_dtype dtype = widest((fac_dtype)exponent->dtype, self.kind == FAC_KIND_COMPLEX);
     FAC_SCOPE(s);
     return fac__give(out, fac__s_pow_Scalar(self, cast(exponent, dtype)));
-}
-
-fac_status round_decimals_composite(const fac_call_info *c, fac_tensor *self, int64_t decimals, fac_tensor **out) {
-    (void)c;
-    if (decimals == 0) return fac__c_round(self, out);
-    FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "round with decimals needs a floating tensor, got %s",
-              fac_dtype_name((fac_dtype)self->dtype));
-    fac_scalar power = fac_scalar_f_(pow(10, fabs((double)decimals)));
-    FAC_SCOPE(s);
-    fac_tensor *x = widened(self), *shifted = decimals < 0 ? fac__s_div_Scalar(x, power) : fac__s_mul_Scalar(x, power);
-    fac_tensor *rounded = fac__s_round(shifted);
-    fac_tensor *back = decimals < 0 ? fac__s_mul_Scalar(rounded, power) : fac__s_div_Scalar(rounded, power);
-    return fac__give(out, cast(back, (fac_dtype)self->dtype));
 }
 
 /* ---- complex numbers from two real ones ------------------------------------------------------------------------------------ */

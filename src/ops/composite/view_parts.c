@@ -257,8 +257,13 @@ fac_status imag_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
 fac_status conj_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
     if (!fac_dtype_is_complex((fac_dtype)self->dtype)) return itself(self, out);
-    return self->cls ? fac__c_conj_physical(self, out)
+    return self->cls ? fac__c__conj_physical(self, out)
                      : fac__c__conj(self, out); /* of stored values there is no view */
+}
+
+fac_status conj_physical_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
+    (void)c;
+    return fac_dtype_is_complex((fac_dtype)self->dtype) ? fac__c__conj_physical(self, out) : itself(self, out);
 }
 
 fac_status resolve_conj_composite(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {

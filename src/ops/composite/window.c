@@ -4,34 +4,53 @@
 #include "ops/call.h"
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
+#include "ops/composite/view.h"
 #include "ops_gen.h"
 #include <math.h>
 
 static const double TURN = 6.28318530717958647693;
 
-/* Element k of n, with the numbers that its kind has. */
-typedef double (*element_fn)(int64_t k, int64_t n, const double *numbers);
+/* The first `count` elements of n, with the numbers that their kind has. */
+typedef void (*elements_fn)(double *v, int64_t count, int64_t n, const double *numbers);
 
-static fac_status fill(fac_tensor *t, element_fn element, int64_t n, const double *numbers, bool mirrored) {
+typedef struct sequence {
+    elements_fn make;
+    bool of_cosines; /* the elements are made of cos(TURN * k / (n - 1)), which lie where they go */
+    bool mirrored;   /* the second half is the first one backwards */
+} sequence;
+
+static fac_status cosines(fac_tensor *wide, int64_t count, int64_t n) {
+    double *v = fac__data(wide);
+    fac_tensor *part, *same = NULL;
+    for (int64_t k = 0; k < count; k++) v[k] = TURN * (double)k / (double)(n - 1);
+    FAC_TRY(fac__narrow_view(wide, 0, 0, count, &part));
+    const fac_status st = fac__redispatch_cos_(fac__dense_keys(part), part, &same);
+    if (st == FAC_OK) fac__unref(same);
+    fac__unref(part);
+    return st;
+}
+
+static fac_status fill(fac_tensor *t, const sequence *s, int64_t n, const double *numbers) {
     fac_tensor *wide = NULL;
-    const int64_t count = t->numel;
+    const int64_t count = t->numel, made = s->mirrored ? fac__min(count, (n + 1) / 2) : count;
     FAC_TRY(fac__empty(&count, 1, FAC_F64, fac_device_make(FAC_CPU, 0), &wide));
     double *v = fac__data(wide);
-    for (int64_t k = 0; k < count; k++) {
-        const bool again = mirrored && 2 * k > n - 1;
-        v[k] = again ? v[n - 1 - k] : element(k, n, numbers);
+    fac_status st = s->of_cosines ? cosines(wide, made, n) : FAC_OK;
+    if (st == FAC_OK) {
+        s->make(v, made, n, numbers);
+        for (int64_t k = made; k < count; k++) v[k] = v[n - 1 - k];
+        st = fac__copy_below(t, wide);
     }
-    fac_status st = fac__copy_below(t, wide);
     fac__unref(wide);
     return st;
 }
 
-/* `count` elements, of a sequence of n. Mirrored: the second half is the first one backwards. */
-static fac_status tabulate(const fac_factory *f, int64_t count, element_fn element, int64_t n, const double *numbers,
-                           bool mirrored, fac_tensor **out) {
+/* `count` elements, of a sequence of n. */
+static fac_status tabulate(const fac_factory *f, int64_t count, const sequence *s, int64_t n, const double *numbers,
+                           fac_tensor **out) {
     fac_tensor *t = NULL;
     FAC_TRY(fac__factory_empty(f, FAC_INTS(count), FAC_CONTIGUOUS, &t));
-    fac_status st = t->device.type == FAC_META ? FAC_OK : fill(t, element, n, numbers, mirrored);
+    fac_status st = t->device.type == FAC_META ? FAC_OK : fill(t, s, n, numbers);
     if (st == FAC_OK)
         *out = t;
     else
@@ -49,15 +68,21 @@ static fac_status resolve(fac_factory *f, const char *name) {
 /* ---- frequencies --------------------------------------------------------------------------------------------------------- */
 
 /* 0, 1, ... below n / 2, and from there on k - n. */
-static double frequency(int64_t k, int64_t n, const double *d) {
-    return (double)(k < n / 2 + n % 2 ? k : k - n) * (1 / ((double)n * *d));
+static void frequency(double *v, int64_t count, int64_t n, const double *d) {
+    const double step = 1 / ((double)n * *d);
+    const int64_t positive = fac__min(count, n / 2 + n % 2);
+    for (int64_t k = 0; k < positive; k++) v[k] = (double)k * step;
+    for (int64_t k = positive; k < count; k++) v[k] = (double)(k - n) * step;
 }
-static double half_frequency(int64_t k, int64_t n, const double *d) { return (double)k * (1 / ((double)n * *d)); }
+static void half_frequency(double *v, int64_t count, int64_t n, const double *d) {
+    const double step = 1 / ((double)n * *d);
+    for (int64_t k = 0; k < count; k++) v[k] = (double)k * step;
+}
 
 static fac_status frequencies(fac_factory f, const char *name, int64_t n, double d, bool half, fac_tensor **out) {
     FAC_TRY(resolve(&f, name));
     FAC_CHECK(n >= 0, FAC_ERR_ARGUMENT, "%s requires a non-negative number of points, got n=%lld", name, (long long)n);
-    return tabulate(&f, half ? n / 2 + 1 : n, half ? half_frequency : frequency, n, &d, false, out);
+    return tabulate(&f, half ? n / 2 + 1 : n, &(sequence){.make = half ? half_frequency : frequency}, n, &d, out);
 }
 
 /* What an out form makes: of the dtype and on the device of the tensor that it is copied to. */
@@ -90,18 +115,19 @@ FREQUENCIES(rfftfreq, true)
 
 /* ---- windows -------------------------------------------------------------------------------------------------------------- */
 
-static double bartlett(int64_t k, int64_t n, const double *numbers) {
+static void bartlett(double *v, int64_t count, int64_t n, const double *numbers) {
     (void)numbers;
-    return 2 * (double)k / (double)(n - 1);
+    for (int64_t k = 0; k < count; k++) v[k] = 2 * (double)k / (double)(n - 1);
 }
 /* numbers: alpha, beta. */
-static double hamming(int64_t k, int64_t n, const double *numbers) {
-    return numbers[0] - numbers[1] * cos(TURN * (double)k / (double)(n - 1));
+static void hamming(double *v, int64_t count, int64_t n, const double *numbers) {
+    (void)n;
+    for (int64_t k = 0; k < count; k++) v[k] = numbers[0] - numbers[1] * v[k];
 }
-static double blackman(int64_t k, int64_t n, const double *numbers) {
-    (void)numbers;
-    const double x = TURN * (double)k / (double)(n - 1);
-    return 0.42 - 0.5 * cos(x) + 0.08 * cos(2 * x);
+/* The cosine of twice the angle is 2 cos^2 - 1. */
+static void blackman(double *v, int64_t count, int64_t n, const double *numbers) {
+    (void)n, (void)numbers;
+    for (int64_t k = 0; k < count; k++) v[k] = 0.42 - 0.5 * v[k] + 0.08 * (2 * v[k] * v[k] - 1);
 }
 
 /* The modified Bessel function of order zero by its power series, the sum of (x x / 4)^k / (k!)^2: no term is negative. DLMF
@@ -116,14 +142,17 @@ static double bessel_i0(double x) {
     return sum;
 }
 /* numbers: beta, I0(beta). */
-static double kaiser(int64_t k, int64_t n, const double *numbers) {
-    const double x = 2 * (double)k / (double)(n - 1) - 1;
-    return bessel_i0(numbers[0] * sqrt(fmax(0, 1 - x * x))) / numbers[1];
+static void kaiser(double *v, int64_t count, int64_t n, const double *numbers) {
+    for (int64_t k = 0; k < count; k++) {
+        const double x = 2 * (double)k / (double)(n - 1) - 1;
+        v[k] = bessel_i0(numbers[0] * sqrt(fmax(0, 1 - x * x))) / numbers[1];
+    }
 }
 
 typedef struct window {
     const char *name;
-    element_fn element;
+    elements_fn make;
+    bool of_cosines;
     double numbers[2];
 } window;
 
@@ -144,17 +173,18 @@ static fac_status make_window(fac_factory f, const window *w, int64_t length, bo
             fac__unref(t);
         return st;
     }
-    return tabulate(&f, length, w->element, length + periodic, w->numbers, true, out);
+    const sequence s = {.make = w->make, .of_cosines = w->of_cosines, .mirrored = true};
+    return tabulate(&f, length, &s, length + periodic, w->numbers, out);
 }
 
-static const window bartlett_window = {.name = "bartlett_window", .element = bartlett},
-                    blackman_window = {.name = "blackman_window", .element = blackman},
-                    hann_window = {.name = "hann_window", .element = hamming, .numbers = {0.5, 0.5}};
+static const window bartlett_window = {.name = "bartlett_window", .make = bartlett},
+                    blackman_window = {.name = "blackman_window", .make = blackman, .of_cosines = true},
+                    hann_window = {.name = "hann_window", .make = hamming, .of_cosines = true, .numbers = {0.5, 0.5}};
 static window hamming_window(double alpha, double beta) {
-    return (window){.name = "hamming_window", .element = hamming, .numbers = {alpha, beta}};
+    return (window){.name = "hamming_window", .make = hamming, .of_cosines = true, .numbers = {alpha, beta}};
 }
 static window kaiser_window(double beta) {
-    return (window){.name = "kaiser_window", .element = kaiser, .numbers = {beta, bessel_i0(beta)}};
+    return (window){.name = "kaiser_window", .make = kaiser, .numbers = {beta, bessel_i0(beta)}};
 }
 
 /* An operator whose own arguments are in `list`, and its out form: a window and whether it is periodic. */

@@ -1,6 +1,7 @@
 /* Shape and dtype rules of unary operators and activations. */
 #include "ops/meta/pointwise.h"
 #include "ops_gen.h"
+#include <math.h>
 
 fac_status unary_meta(fac_structured *s, fac_tensor *self) { return fac__pw_1(s, self, FAC_PW_PROMOTE, 0); }
 /* Truth values are squared as the integers 0 and 1: a number beside them, which the loop does not look at, makes them int64. */
@@ -68,6 +69,16 @@ fac_status unary_1_meta(fac_structured *s, fac_tensor *self, fac_scalar a) {
 fac_status unary_2_meta(fac_structured *s, fac_tensor *self, fac_scalar a, fac_scalar b) {
     FAC_TRY(fac__check_factor((fac_dtype)self->dtype, a));
     FAC_TRY(fac__check_factor((fac_dtype)self->dtype, b));
+    return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
+}
+fac_status softshrink_meta(fac_structured *s, fac_tensor *self, fac_scalar lambd) {
+    const double l = fac__scalar_f64(lambd);
+    FAC_CHECK(l >= 0 && isfinite(l), FAC_ERR_ARGUMENT, "lambda must be finite and not negative, but found to be %g.",
+              l);
+    return unary_1_meta(s, self, lambd);
+}
+fac_status nan_to_num_meta(fac_structured *s, fac_tensor *self, fac_scalar nan, fac_scalar posinf, fac_scalar neginf) {
+    (void)nan, (void)posinf, (void)neginf; /* of the dtype already */
     return fac__pw_1(s, self, FAC_PW_PROMOTE, 0);
 }
 /* The tensor and two numbers without their fractions, in the tensor's integer dtype. */

@@ -31,10 +31,34 @@ FAC_SCALAR_FN FAC_T FAC_FN(mish)(FAC_T x) {
     FAC_T y = x * FAC_FN(mish_factor)(x, FAC_FN(exp_scaled)(x));
     return FAC_UNSCALED(x, y);
 }
-FAC_SCALAR_FN FAC_T FAC_FN(gelu)(FAC_T x) { return x * FAC_MATH(normcdf)(x); }
+FAC_SCALAR_FN FAC_T FAC_FN(gelu)(FAC_T x) { return FAC_MATH(gelu)(x); }
 /* (1 + tanh(y)) / 2 is the sigmoid of 2y. */
 #define FAC_GELU_INNER(x) ((FAC_T)1.5957691216057307118 * ((x) + (FAC_T)0.044715 * (x) * (x) * (x)))
 FAC_SCALAR_FN FAC_T FAC_FN(gelu_tanh)(FAC_T x) { return x * FAC_FN(sigmoid)(FAC_GELU_INNER(x)); }
+/* The larger one plus a correction in (0, 1]; their difference is 0, not NaN, where both are the same infinity. */
+FAC_SCALAR_FN FAC_T FAC_FN(logaddexp)(FAC_T a, FAC_T b) {
+    const FAC_T apart = a == b ? 0 : a - b, larger = ((b > a) | (b != b)) ? b : a;
+    return larger + FAC_MATH(log1p)(FAC_MATH(exp_minus_abs)(apart));
+}
+FAC_SCALAR_FN FAC_T FAC_FN(logaddexp2)(FAC_T a, FAC_T b) {
+    const FAC_T apart = a == b ? 0 : a - b, larger = ((b > a) | (b != b)) ? b : a;
+    return larger + (FAC_T)1.44269504088896340736 * FAC_MATH(log1p)(FAC_MATH(exp2)(-FAC_BUILTIN(fabs)(apart)));
+}
+/* x 2^power, the power in two parts, as all of it may be out of range where the result is not. Its half is rounded by a sum with a
+   number whose last place is 1. */
+FAC_SCALAR_FN FAC_T FAC_FN(ldexp)(FAC_T x, FAC_T power) {
+    const FAC_T low = power < -4096 ? -4096 : power, most = low > 4096 ? 4096 : low;
+    const FAC_T large = sizeof(FAC_T) == sizeof(float) ? (FAC_T)0x1.8p+23 : (FAC_T)0x1.8p+52;
+    const FAC_T half = (most / 2 + large) - large;
+    return x * FAC_MATH(exp2)(half) * FAC_MATH(exp2)(most - half);
+}
+/* The standard normal distribution's function. */
+FAC_SCALAR_FN FAC_T FAC_FN(ndtr)(FAC_T x) { return FAC_MATH(normcdf)(x); }
+/* log(x / (1 - x)), of x brought to its bounds; where they cross, the lower one counts. */
+FAC_SCALAR_FN FAC_T FAC_FN(logit)(FAC_T x, FAC_NUMBER low, FAC_NUMBER high) {
+    const FAC_T y = x > high ? high : x, z = x < low ? low : y;
+    return FAC_MATH(log)(z / (1 - z));
+}
 /* scale * (x > 0 ? x : alpha * (exp(input_scale * x) - 1)) */
 FAC_SCALAR_FN FAC_T FAC_FN(elu)(FAC_T x, FAC_NUMBER negative, FAC_NUMBER scale, FAC_NUMBER input_scale) {
     FAC_T e = FAC_MATH(expm1)(x * input_scale) * negative;

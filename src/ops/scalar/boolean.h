@@ -12,6 +12,9 @@ FAC_SCALAR_FN FAC_T FAC_FN(add)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
 FAC_SCALAR_FN FAC_T FAC_FN(mul)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
 FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
 FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
+FAC_SCALAR_FN FAC_T FAC_FN(fmax)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
+FAC_SCALAR_FN FAC_T FAC_FN(fmin)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
+FAC_SCALAR_FN FAC_T FAC_FN(heaviside)(FAC_T x, FAC_T at_zero) { return (FAC_T)(x | at_zero); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_and)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_or)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_xor)(FAC_T a, FAC_T b) { return (FAC_T)(a ^ b); }

@@ -8,6 +8,7 @@ FAC_SCALAR_FN FAC_SAME FAC_FN(ceil)(FAC_T x) { return x; }
 FAC_SCALAR_FN FAC_SAME FAC_FN(floor)(FAC_T x) { return x; }
 FAC_SCALAR_FN FAC_SAME FAC_FN(round)(FAC_T x) { return x; }
 FAC_SCALAR_FN FAC_SAME FAC_FN(trunc)(FAC_T x) { return x; }
+FAC_SCALAR_FN FAC_T FAC_FN(frac)(FAC_T x) { return (void)x, (FAC_T)0; }
 FAC_SCALAR_FN FAC_SAME FAC_FN(conj)(FAC_T x) { return x; }
 FAC_SCALAR_FN bool FAC_FN(isnan)(FAC_T x) { return (void)x, false; }
 FAC_SCALAR_FN bool FAC_FN(isinf)(FAC_T x) { return (void)x, false; }
@@ -53,6 +54,9 @@ FAC_SCALAR_FN FAC_T FAC_FN(pow)(FAC_T base, FAC_T exponent) {
 }
 FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return a > b ? a : b; }
 FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return a < b ? a : b; }
+FAC_SCALAR_FN FAC_T FAC_FN(fmax)(FAC_T a, FAC_T b) { return FAC_FN(maximum)(a, b); }
+FAC_SCALAR_FN FAC_T FAC_FN(fmin)(FAC_T a, FAC_T b) { return FAC_FN(minimum)(a, b); }
+FAC_SCALAR_FN FAC_T FAC_FN(heaviside)(FAC_T x, FAC_T at_zero) { return x == 0 ? at_zero : (FAC_T)(x > 0); }
 FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) { return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi); }
 FAC_SCALAR_FN FAC_T FAC_FN(threshold_by)(FAC_T x, FAC_T at, FAC_T value) { return x <= at ? value : x; }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_and)(FAC_T a, FAC_T b) { return (FAC_T)(a & b); }

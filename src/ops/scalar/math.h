@@ -22,6 +22,10 @@ FAC_SCALAR_FN FAC_T FAC_FN(atanh)(FAC_T x) { return FAC_MATH(atanh)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(erf)(FAC_T x) { return FAC_MATH(erf)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(erfc)(FAC_T x) { return FAC_MATH(erfc)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(pow)(FAC_T a, FAC_T b) { return FAC_MATH(pow)(a, b); }
+/* base^x of a base that is 2^power. */
+FAC_SCALAR_FN FAC_T FAC_FN(power_of_two)(FAC_T base, FAC_T x, FAC_NUMBER power) {
+    return (void)base, FAC_MATH(exp2)(x * power);
+}
 FAC_SCALAR_FN FAC_T FAC_FN(atan2)(FAC_T a, FAC_T b) { return FAC_MATH(atan2)(a, b); }
 FAC_SCALAR_FN FAC_T FAC_FN(hypot)(FAC_T a, FAC_T b) { return FAC_MATH(hypot)(a, b); }
 /* sin(pi x) / (pi x), 1 at 0. */

@@ -15,6 +15,12 @@ FAC_SCALAR_FN FAC_T FAC_FN(hardtanh)(FAC_T x, FAC_NUMBER lo, FAC_NUMBER hi) {
     return ((y > hi) | (hi != hi)) ? hi : y;
 }
 FAC_SCALAR_FN FAC_T FAC_FN(threshold)(FAC_T x, FAC_NUMBER at, FAC_NUMBER value) { return x <= at ? value : x; }
+/* NaN stays. */
+FAC_SCALAR_FN FAC_T FAC_FN(hardshrink)(FAC_T x, FAC_NUMBER lambd) { return FAC_BUILTIN(fabs)(x) <= lambd ? 0 : x; }
+FAC_SCALAR_FN FAC_T FAC_FN(softshrink)(FAC_T x, FAC_NUMBER lambd) {
+    const FAC_T moved = x > 0 ? x - lambd : x + lambd;
+    return FAC_BUILTIN(fabs)(x) <= lambd ? 0 : moved;
+}
 FAC_SCALAR_FN FAC_T FAC_FN(prelu)(FAC_T x, FAC_T w) { return x > 0 ? x : w * x; }
 
 /* From the result y. */
@@ -31,6 +37,15 @@ FAC_SCALAR_FN FAC_T FAC_FN(hardtanh_backward)(FAC_T g, FAC_T x, FAC_NUMBER lo, F
     return x <= lo || x >= hi ? 0 : g;
 }
 FAC_SCALAR_FN FAC_T FAC_FN(threshold_backward)(FAC_T g, FAC_T x, FAC_NUMBER at) { return x <= at ? 0 : g; }
+/* Of both shrinkages. */
+FAC_SCALAR_FN FAC_T FAC_FN(shrink_backward)(FAC_T g, FAC_T x, FAC_NUMBER lambd) {
+    return FAC_BUILTIN(fabs)(x) <= lambd ? 0 : g;
+}
+/* `beyond` where x is not within its bounds. */
+FAC_SCALAR_FN FAC_T FAC_FN(logit_backward)(FAC_T g, FAC_T x, FAC_NUMBER low, FAC_NUMBER high, FAC_NUMBER beyond) {
+    const FAC_T slope = g / (x * (1 - x));
+    return ((x < low) | (x > high)) ? beyond : slope;
+}
 /* The gradients of the input and of the weight. */
 FAC_SCALAR_FN void FAC_FN(prelu_backward)(FAC_T g, FAC_T x, FAC_T w, FAC_T *gx, FAC_T *gw) {
     *gx = x > 0 ? g : g * w;

@@ -14,6 +14,10 @@ FAC_SCALAR_FN FAC_T FAC_FN(reciprocal)(FAC_T x) { return 1 / x; }
 FAC_SCALAR_FN FAC_T FAC_FN(sqrt)(FAC_T x) { return FAC_BUILTIN(sqrt)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(rsqrt)(FAC_T x) { return 1 / FAC_BUILTIN(sqrt)(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(square)(FAC_T x) { return x * x; }
+FAC_SCALAR_FN FAC_T FAC_FN(frac)(FAC_T x) { return x - FAC_BUILTIN(trunc)(x); }
+/* To decimals, and to places before the point. */
+FAC_SCALAR_FN FAC_T FAC_FN(round_decimals)(FAC_T x, FAC_NUMBER power) { return FAC_BUILTIN(rint)(x * power) / power; }
+FAC_SCALAR_FN FAC_T FAC_FN(round_places)(FAC_T x, FAC_NUMBER power) { return FAC_BUILTIN(rint)(x / power) * power; }
 FAC_SCALAR_FN FAC_SAME FAC_FN(conj)(FAC_T x) { return x; }
 FAC_SCALAR_FN bool FAC_FN(isnan)(FAC_T x) { return x != x; }
 FAC_SCALAR_FN bool FAC_FN(isinf)(FAC_T x) { return FAC_BUILTIN(fabs)(x) == FAC_INFINITY; }
@@ -52,6 +56,17 @@ FAC_SCALAR_FN FAC_T FAC_FN(div_floor)(FAC_T a, FAC_T b) {
 /* NaN if either is. The conditions are joined without branches, so that nested uses vectorise too. */
 FAC_SCALAR_FN FAC_T FAC_FN(maximum)(FAC_T a, FAC_T b) { return ((b > a) | (b != b)) ? b : a; }
 FAC_SCALAR_FN FAC_T FAC_FN(minimum)(FAC_T a, FAC_T b) { return ((b < a) | (b != b)) ? b : a; }
+/* The number where the other is NaN. */
+FAC_SCALAR_FN FAC_T FAC_FN(fmax)(FAC_T a, FAC_T b) { return ((a >= b) | (b != b)) ? a : b; }
+FAC_SCALAR_FN FAC_T FAC_FN(fmin)(FAC_T a, FAC_T b) { return ((a <= b) | (b != b)) ? a : b; }
+FAC_SCALAR_FN FAC_T FAC_FN(heaviside)(FAC_T x, FAC_T at_zero) {
+    const FAC_T step = x > 0 ? 1 : 0;
+    return x == 0 ? at_zero : step;
+}
+FAC_SCALAR_FN FAC_T FAC_FN(nan_to_num)(FAC_T x, FAC_NUMBER nan, FAC_NUMBER above, FAC_NUMBER below) {
+    const FAC_T end = x == FAC_INFINITY ? above : x, number = x == -FAC_INFINITY ? below : end;
+    return x != x ? nan : number;
+}
 FAC_SCALAR_FN FAC_T FAC_FN(clamp)(FAC_T x, FAC_T lo, FAC_T hi) { return FAC_FN(minimum)(FAC_FN(maximum)(x, lo), hi); }
 /* Takes the nearer end as the starting point, so that weights 0 and 1 give the ends exactly. */
 FAC_SCALAR_FN FAC_T FAC_FN(lerp)(FAC_T a, FAC_T b, FAC_T w) {
@@ -61,7 +76,7 @@ FAC_SCALAR_FN FAC_T FAC_FN(lerp)(FAC_T a, FAC_T b, FAC_T w) {
 FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_NUMBER value) { return x + value * a * b; }
 FAC_SCALAR_FN FAC_T FAC_FN(addcdiv)(FAC_T x, FAC_T a, FAC_T b, FAC_NUMBER value) { return x + value * a / b; }
 FAC_SCALAR_FN FAC_T FAC_FN(copysign)(FAC_T a, FAC_T b) { return FAC_BUILTIN(copysign)(a, b); }
-FAC_SCALAR_FN FAC_T FAC_FN(nextafter)(FAC_T a, FAC_T b) { return FAC_BUILTIN(nextafter)(a, b); }
+FAC_SCALAR_FN FAC_T FAC_FN(nextafter)(FAC_T a, FAC_T b) { return FAC_MATH(nextafter)(a, b); }
 /* The same among the numbers of a narrower type that has so many bits, the least number tiny and the largest one most. Towards 0
    from a power of two the step is half as long. */
 FAC_SCALAR_FN FAC_T FAC_FN(nextafter_half)(FAC_T a, FAC_T b, FAC_NUMBER bits, FAC_NUMBER tiny, FAC_NUMBER most) {

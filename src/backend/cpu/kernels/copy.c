@@ -62,6 +62,12 @@ fac_status fac__cpu_fill(fac_tensor *dst, fac_scalar v) {
     FAC_TRY(fac_iter_out(&it, dst));
     FAC_TRY(fac_iter_scalar(&it, v));
     FAC_TRY(fac_iter_build(&it));
+    const size_t item = (size_t)fac__item_size(dst);
+    if (it.nest.count * (int64_t)item < FAC_STREAM_BYTES) { /* as a copy of one element */
+        fac_item16 element = {{0, 0}};
+        fac_iter_number(&it, 1, (fac_dtype)dst->dtype, &element);
+        return fac__items_copy_nest(&(fac_items_job){&it.nest, item, it.op[0].data, (const char *)&element});
+    }
     const uint8_t want[] = {dst->dtype, dst->dtype};
     return fac__cpu_run(&it, NULL, want, NULL);
 }

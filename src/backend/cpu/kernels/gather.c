@@ -124,7 +124,7 @@ static fac_status rows_range(void *ctx, int64_t begin, int64_t end) {
         if (j->stream)
             fac__stream_copy(j->out + i * j->row, from, j->row);
         else
-            memcpy(j->out + i * j->row, from, (size_t)j->row);
+            fac__items_copy(1, j->out + i * j->row, 1, from, 1, j->row);
     }
     if (j->stream) fac__stream_fence();
     return FAC_OK;

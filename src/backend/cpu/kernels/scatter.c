@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum {
-    MIN_CHUNK = 128, /* points that cannot meet are not cut finer: rows are walked once per chunk */
+    MIN_CHUNK = 256, /* points that cannot meet are not cut finer: rows are walked once per chunk */
     SUM_TASKS = 16
 };
 
@@ -23,6 +23,13 @@ typedef struct scatter_job {
 static void walk(const scatter_job *j, const fac_nest *nest, int64_t begin, int64_t end, const fac_cursor *from) {
     const fac_scatter_plan *s = j->s;
     fac_cursor c;
+    if (nest->ndim <= 1) { /* one run, which a cursor would cost more than */
+        const int64_t step[] = {fac__nest_step(nest, 0), fac__nest_step(nest, 1), fac__nest_step(nest, 2)};
+        j->run(s->dst + (from->offset[0] + begin * step[0]) * j->item, step[0],
+               s->index + from->offset[1] + begin * step[1], step[1], s->step,
+               s->src + (from->offset[2] + begin * step[2]) * j->item, step[2], end - begin);
+        return;
+    }
     fac__nest_seek(nest, 3, begin, &c);
     for (int64_t i = begin; i < end;) {
         int64_t n = fac__min(fac__nest_run(nest, &c), end - i);

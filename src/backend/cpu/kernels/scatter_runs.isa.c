@@ -60,7 +60,7 @@ static inline void mul_bool(uint8_t *a, uint8_t b) { *a = *a && b; }
 
 /* ---- runs ----------------------------------------------------------------------------------------------------------------------- */
 
-/* Where the index is the same all along and the steps are one, the loop vectorises. */
+/* Where the index is the same all along, the destination's step is one and the source's one or none, the loop vectorises. */
 #define RUN(one, T)                                                                                                \
     static void run_##one(void *dst, int64_t dst_step, const int64_t *index, int64_t index_step, int64_t step,     \
                           const void *src, int64_t src_step, int64_t n) {                                          \
@@ -69,6 +69,10 @@ static inline void mul_bool(uint8_t *a, uint8_t b) { *a = *a && b; }
         if (index_step == 0 && dst_step == 1 && src_step == 1) {                                                   \
             d += *index * step;                                                                                    \
             for (int64_t i = 0; i < n; i++) one(&d[i], s[i]);                                                      \
+        } else if (index_step == 0 && dst_step == 1 && src_step == 0) {                                            \
+            const T all = *s;                                                                                      \
+            d += *index * step;                                                                                    \
+            for (int64_t i = 0; i < n; i++) one(&d[i], all);                                                       \
         } else                                                                                                     \
             for (int64_t i = 0; i < n; i++) one(&d[i * dst_step + index[i * index_step] * step], s[i * src_step]); \
     }

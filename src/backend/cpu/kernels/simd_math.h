@@ -22,15 +22,20 @@
 /* X(name, SLEEF's suffix, which says the accuracy) */
 #define FAC_SIMD_UNARY(X)                                                                                              \
     X(exp, _u10) X(exp2, _u10) X(expm1, _u10) X(log, _u10) X(log2, _u10) X(log10, _u10) X(sin, _u10) X(cos, _u10)       \
-    X(tan, _u10) X(asin, _u10) X(acos, _u10) X(atan, _u10) X(atanh, _u10) X(erfc, _u15) X(lgamma, _u10)                \
-    X(tgamma, _u10)
+    X(tan, _u10) X(asin, _u10) X(acos, _u10) X(atanh, _u10) X(lgamma, _u10) X(tgamma, _u10)
 /* X(name, suffix, f32, f64): SLEEF's overflow or vanish at the ends of the range, and from these numbers on the C library's
    are taken. */
 #define FAC_SIMD_SETTLED(X)                                                                                            \
     X(log1p, _u10, 1e37f, 1e306) X(sinh, _u10, 88, 709) X(cosh, _u10, 88, 709) X(asinh, _u10, 1e18f, 1e153)            \
     X(acosh, _u10, 1e18f, 1e153)
 /* Of these only the f64 form is SLEEF's. */
-#define FAC_SIMD_UNARY_F64(X) X(tanh, _u10) X(erf, _u10)
+#define FAC_SIMD_UNARY_F64(X) X(tanh, _u10) X(erf, _u10) X(erfc, _u15) X(atan, _u10)
+/* And of these only the f32 form. */
+#if FAC_ISA_LEVEL >= 1
+#define FAC_SIMD_UNARY_F32(X)
+#else
+#define FAC_SIMD_UNARY_F32(X) X(atan, _u10)
+#endif
 #define FAC_SIMD_BINARY(X) X(atan2, _u10) X(hypot, _u05)
 /* clang-format on */
 
@@ -39,12 +44,14 @@
     FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x);
 #define FAC_SIMD_DECLARE_SETTLED(name, accuracy, f32, f64) FAC_SIMD_DECLARE_UNARY(name, accuracy)
 #define FAC_SIMD_DECLARE_UNARY_F64(name, accuracy) FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x);
+#define FAC_SIMD_DECLARE_UNARY_F32(name, accuracy) FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x);
 #define FAC_SIMD_DECLARE_BINARY(name, accuracy)                   \
     FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x, float y); \
     FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x, double y);
 FAC_SIMD_UNARY(FAC_SIMD_DECLARE_UNARY)
 FAC_SIMD_SETTLED(FAC_SIMD_DECLARE_SETTLED)
 FAC_SIMD_UNARY_F64(FAC_SIMD_DECLARE_UNARY_F64)
+FAC_SIMD_UNARY_F32(FAC_SIMD_DECLARE_UNARY_F32)
 FAC_SIMD_BINARY(FAC_SIMD_DECLARE_BINARY)
 FAC_SIMD_DECLARE_BINARY(pow, )
 FAC_SIMD_DECLARE_BINARY(fmod, )
@@ -53,6 +60,14 @@ FAC_SIMD_DECLARE_BINARY(fmod, )
 static inline float FAC_ISA_NAME(fac__mad)(float a, float b, float c) {
 #if FAC_ISA_LEVEL >= 1
     return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
+
+static inline double FAC_ISA_NAME(fac__mad_f64)(double a, double b, double c) {
+#if FAC_ISA_LEVEL >= 1
+    return __builtin_fma(a, b, c);
 #else
     return a * b + c;
 #endif
@@ -125,6 +140,64 @@ static inline float FAC_SIMD(erf, f32)(float x) {
     return size < 0.92f ? small : __builtin_copysignf(large, x);
 }
 
+/* erfc in f32 by way of doubles, within 0.6 ulp: of a = |x| and z = (a - 3) / (a + 3), exp(-a^2) P(z) / (a + 3), a minimax fit of relative
+   error 2e-9. The quotient comes from one of floats, made exact by a step of Newton's method. From 10.1 on the result is 0. */
+static inline float FAC_SIMD(erfc, f32)(float x) {
+    const double size = (double)__builtin_fabsf(x), a = size > 10.1 ? 10.1 : size, s = a + 3, y = -a * a;
+    const double guess = (double)(1 / (float)s), off = FAC_ISA_NAME(fac__mad_f64)(-s, guess, 1);
+    const double inverse = FAC_ISA_NAME(fac__mad_f64)(guess, off, guess), z = (a - 3) * inverse;
+    double p = -0x1.55c9219c0a70cp-12;
+    p = FAC_ISA_NAME(fac__mad_f64)(p, z, -0x1.fbe6a5f2d3c06p-12);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, z, 0x1.93b5d7441f059p-9);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, z, -0x1.41575ad73609ep-10);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, z, -0x1.b7bd648ce439ap-6);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, z, 0x1.e99734b01c7f3p-4);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, z, -0x1.3deacfabbb376p-2);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, z, 0x1.2e32678284fb3p-1);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, z, -0x1.c44c482e4b361p-1);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, z, 0x1.12f21de0412b5p+0);
+    union {
+        double f;
+        uint64_t bits;
+    } n, scale;
+    n.f = FAC_ISA_NAME(fac__mad_f64)(y, 0x1.71547652b82fep+0, 0x1.8p+52); /* y / ln2 rounded, in the low bits */
+    const double r = FAC_ISA_NAME(fac__mad_f64)(n.f - 0x1.8p+52, -0x1.62e42fefa39efp-1, y);
+    double e = 0x1.6ab98067027e3p-10;
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.126d0bfeeec48p-7);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.55589a434e595p-5);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.55540a7daac21p-3);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.fffffaaf52aa6p-2);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.0000009c01c92p+0);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.00000002614fdp+0);
+    scale.bits = (n.bits << 52) + 0x3ff0000000000000u;
+    const double tail = p * inverse * (e * scale.f);
+    return (float)(x < 0 ? 2 - tail : tail);
+}
+
+#if FAC_ISA_LEVEL >= 1
+/* atan in f32, within 1 ulp: of y, |x| or its inverse if that is below 1, y + y^3 P(y^2), a minimax fit, and pi/2 less that where y
+   is the inverse; what its rounding has lost is made up for. */
+static inline float FAC_SIMD(atan, f32)(float x) {
+    const float size = __builtin_fabsf(x), a = size > 0x1p+64f ? 0x1p+64f : size, over = a > 1 ? a : 1;
+    const float y = (a > 1 ? 1 : a) / over, s = y * y;
+    float p = 0x1.29687ep-10f;
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.e6a0ecp-8f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.753040p-6f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.7080bap-5f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.150a00p-4f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.6953bcp-4f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.c51170p-4f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.247620p-3f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.99981cp-3f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.555552p-2f);
+    /* pi/2 is 0x1.921fb6p+0 - 0x1.777a5cp-25. */
+    const float lost = FAC_ISA_NAME(fac__mad)(FAC_ISA_NAME(fac__mad)(-y, over, 1), 0.5f * y, 0x1.777a5cp-25f);
+    const float near = FAC_ISA_NAME(fac__mad)(p * s, y, y);
+    const float far = 0x1.921fb6p+0f - (y + FAC_ISA_NAME(fac__mad)(p * s, y, lost));
+    return __builtin_copysignf(size > 1 ? far : near, x);
+}
+#endif
+
 /* exp(-|x|) in f32 without a call, within 1 ulp where multiplications fuse, else 2, down to the smallest number: it is computed 2^64
    times too large, so that only the result rounds to a subnormal number. */
 static inline float FAC_SIMD(exp_minus_abs, f32)(float x) {
@@ -143,26 +216,50 @@ static inline float FAC_ISA_NAME(fac__square_rest)(float a, float square) {
 #endif
 }
 
-/* Phi(x), the normal distribution's cumulative function, in f32 within 5 ulp (7 without fused multiplication), down to the smallest
-   number: of a = |x|, Phi(-a) = exp(-a^2 / 2) P(a) / Q(a), a minimax fit of relative error 7e-9 with coefficients that are all
-   positive, and 1/2 at 0. The exponential is 2^64 times too large, and P as much too small, as above. */
-static inline float FAC_SIMD(normcdf, f32)(float x) {
-    const float size = __builtin_fabsf(x), a = size > 15 ? 15 : size, square = a * a, y = -0.5f * square;
-    const float t = FAC_ISA_NAME(fac__exp_multiple)(y), rest = FAC_ISA_NAME(fac__square_rest)(a, square);
-    const float r = FAC_ISA_NAME(fac__mad)(-0.5f, rest, FAC_ISA_NAME(fac__exp_rest)(y, t));
-    float p = 0x1.0e238ep-72f;
-    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1.4d4f38p-69f);
-    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1.77a3f6p-67f);
-    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1.c11a8cp-66f);
-    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1p-65f);
+/* 2^64 Phi(-a) of 0 <= a <= 15, Phi being the normal distribution's cumulative function: exp(-a^2 / 2) P(a) / Q(a), a minimax fit of
+   relative error 7e-9 with coefficients that are all positive, and 1/2 at 0. The exponential is that above, of z = -2r. */
+static inline float FAC_ISA_NAME(fac__normal_tail)(float a) {
+    const float square = a * a, rest = FAC_ISA_NAME(fac__square_rest)(a, square);
+    union {
+        float f;
+        uint32_t bits;
+    } t, scale;
+    t.f = FAC_ISA_NAME(fac__mad)(square, -0x1.715476p-1f, 0x1.8p+23f);
+    const float n = t.f - 0x1.8p+23f;
+    const float z = FAC_ISA_NAME(fac__mad)(n, -0x1.bd0106p-12f, FAC_ISA_NAME(fac__mad)(n, 0x1.63p+0f, square)) + rest;
+    float e = 0x1.6a2434p-16f;
+    e = FAC_ISA_NAME(fac__mad)(e, z, -0x1.1239e2p-12f);
+    e = FAC_ISA_NAME(fac__mad)(e, z, 0x1.5558f2p-9f);
+    e = FAC_ISA_NAME(fac__mad)(e, z, -0x1.555492p-6f);
+    e = FAC_ISA_NAME(fac__mad)(e, z, 0x1.fffffcp-4f);
+    e = FAC_ISA_NAME(fac__mad)(e, z, -0.5f);
+    e = FAC_ISA_NAME(fac__mad)(e, z, 1);
+    scale.bits = (t.bits << 23) + 0x3f800000u + (64u << 23);
+    float p = 0x1.0e238ep-8f;
+    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1.4d4f38p-5f);
+    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1.77a3f6p-3f);
+    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1.c11a8cp-2f);
+    p = FAC_ISA_NAME(fac__mad)(p, a, 0x1p-1f);
     float q = 0x1.5290aep-7f;
     q = FAC_ISA_NAME(fac__mad)(q, a, 0x1.a1c45cp-4f);
     q = FAC_ISA_NAME(fac__mad)(q, a, 0x1.e139c0p-2f);
     q = FAC_ISA_NAME(fac__mad)(q, a, 0x1.340cdcp+0f);
     q = FAC_ISA_NAME(fac__mad)(q, a, 0x1.accf74p+0f);
     q = FAC_ISA_NAME(fac__mad)(q, a, 1);
-    const float tail = p / q * FAC_ISA_NAME(fac__exp_reduced)(t, r, 64);
+    return p / q * (e * scale.f);
+}
+
+/* Phi(x) in f32 within 7 ulp (8 without fused multiplication), down to the smallest number. */
+static inline float FAC_SIMD(normcdf, f32)(float x) {
+    const float size = __builtin_fabsf(x);
+    const float tail = FAC_ISA_NAME(fac__normal_tail)(size > 15 ? 15 : size) * 0x1p-64f;
     return x < 0 ? tail : 1 - tail;
+}
+
+/* x Phi(x) in f32 likewise: max(x, 0) - |x| Phi(-|x|), of which only the result rounds to a subnormal number. */
+static inline float FAC_SIMD(gelu, f32)(float x) {
+    const float size = __builtin_fabsf(x), a = size > 15 ? 15 : size;
+    return FAC_ISA_NAME(fac__mad)(FAC_ISA_NAME(fac__normal_tail)(a) * a, -0x1p-64f, x < 0 ? x * 0 : x);
 }
 
 /* In f64 through erfc, of which the logarithm's slope is -2t for large t: what rounding -x / sqrt(2) to t has lost is made up for. */
@@ -178,5 +275,22 @@ static inline double FAC_SIMD(normcdf, f64)(double x) {
     const double y = 0.5 * FAC_SIMD(erfc, f64)(t);
     return t > 1 && t < 40 ? y - y * (2 * t * lost) : y;
 }
+static inline double FAC_SIMD(gelu, f64)(double x) { return x * FAC_SIMD(normcdf, f64)(x); }
+
+/* The next number after a on the way to b: one more or less of the bits, whose order is that of the sizes. */
+#define FAC_SIMD_NEXTAFTER(T, type, W)                            \
+    static inline T FAC_SIMD(nextafter, type)(T a, T b) {         \
+        union {                                                   \
+            T number;                                             \
+            W bits;                                               \
+        } from, to, least;                                        \
+        from.number = a, to.number = b;                           \
+        least.bits = (to.bits & (W)1 << (8 * sizeof(W) - 1)) | 1; \
+        from.bits += (a < b) == (a > 0) ? (W)1 : (W)-1;           \
+        const T next = a == 0 ? least.number : from.number;       \
+        return ((a != a) | (b != b)) ? a + b : a == b ? b : next; \
+    }
+FAC_SIMD_NEXTAFTER(float, f32, uint32_t)
+FAC_SIMD_NEXTAFTER(double, f64, uint64_t)
 
 #endif

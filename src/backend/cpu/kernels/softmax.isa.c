@@ -265,7 +265,8 @@ void FAC_ISA_NAME(fac__softmax_back_row_f64)(fac_softmax_form form, const double
 static void exp_all_f32(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i += V) fac_store_f32(x + i, fac__vexp(fac_load_f32(x + i)));
 }
-static void exp_all_f64(double *x, int64_t n) {
+/* Of any n: a loop of a known length would be unrolled into calls for single numbers. */
+static __attribute__((noinline)) void exp_all_f64(double *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] = FAC_SIMD(exp, f64)(x[i]);
 }
 

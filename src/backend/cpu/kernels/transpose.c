@@ -87,7 +87,7 @@ bool fac__is_transposition(const fac_items_job *j) {
     const fac_nest *nest = j->nest;
     int64_t item = (int64_t)j->item;
     return nest->ndim >= 2 && item <= 8 && nest->size[0] >= SIDE && nest->stride[0][0] == item &&
-           nest->stride[1][0] != item && dimension_along(j) != 0;
+           nest->stride[1][0] != item && nest->stride[1][0] != 0 && dimension_along(j) != 0;
 }
 
 fac_status fac__transpose(const fac_items_job *j) {
