@@ -18,6 +18,13 @@ FAC_COLD void fac__call_failed(const fac_operator *op, const char *name, ...);
 extern fac_tensor *const fac__nulls[1024];
 static inline fac_tensors fac__no_tensors(void) { return (fac_tensors){fac__nulls, 0}; }
 
+/* How the body of a generated function goes into its two forms: inline where code is compiled for speed, a call where it is for size. */
+#ifdef __OPTIMIZE_SIZE__
+#define FAC_BODY __attribute__((noinline))
+#else
+#define FAC_BODY FAC_ALWAYS_INLINE
+#endif
+
 /* ---- keyword structs ---------------------------------------------------------------------------------------- */
 
 struct fac_kw_head {

@@ -18,8 +18,8 @@ static fac_status pass_on(fac_function_ctx *c, fac_tensors grads, fac_tensor **o
 
 static void function_that_keeps_a_changed_input_back_is_refused(void **state) {
     (void)state;
-    const fac_function fns[] = {{"Double", 1, double_silently, pass_on, NULL, NULL},
-                                {NULL, 1, double_silently, pass_on, NULL, NULL}};
+    const fac_function fns[] = {{.name = "Double", .n_outputs = 1, .forward = double_silently, .backward = pass_on},
+                                {.n_outputs = 1, .forward = double_silently, .backward = pass_on}};
     const char *const names[] = {"the forward of Double were not returned",
                                  "the forward of Function were not returned"};
     for (size_t i = 0; i < FAC_COUNT(fns); i++) {

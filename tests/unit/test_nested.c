@@ -504,7 +504,7 @@ static void nested_arguments_are_refused_by_name(void **state) {
     assert_error(FAC_ERR_UNSUPPORTED, "the elements of a nested tensor cannot be read; to_padded_tensor makes");
     assert_null(fac_set_requires_grad(fac_nested_tensor(FAC_TENSORS(RANDOM(2)), .dtype = FAC_I64), true));
     assert_error(FAC_ERR_DTYPE, "only Tensors of floating point");
-    static const fac_function fn = {"Twice", 1, forward_of_it, NULL, NULL, NULL};
+    static const fac_function fn = {.name = "Twice", .n_outputs = 1, .forward = forward_of_it};
     fac_tensor *made;
     assert_int_equal(fac_function_apply(&fn, NULL, FAC_TENSORS(t), &made), FAC_ERR_UNSUPPORTED);
     assert_error(FAC_ERR_UNSUPPORTED, "cannot take part in a computation on nested tensors");

@@ -152,7 +152,10 @@ static bool same_elements(fac_tensor *a, fac_tensor *b, size_t n) {
 static bool same_tensor(fac_tensor *a, fac_tensor *b) {
     if (!a || !b) return !a == !b;
     if (fac_tensor_layout(a) != fac_tensor_layout(b)) return false;
-    a = fac_to_dense(fac_detach(a)), b = fac_to_dense(fac_detach(b));
+    if (fac_is_nested(a) != fac_is_nested(b)) return false;
+    a = fac_detach(a), b = fac_detach(b);
+    a = fac_is_nested(a) ? fac_to_padded_tensor(a, 0) : fac_to_dense(a);
+    b = fac_is_nested(b) ? fac_to_padded_tensor(b, 0) : fac_to_dense(b);
     fac_ints x = fac_tensor_sizes(a), y = fac_tensor_sizes(b);
     if (x.n != y.n || fac_tensor_dtype(a) != fac_tensor_dtype(b)) return false;
     if (x.n && memcmp(x.v, y.v, x.n * sizeof *x.v) != 0) return false;

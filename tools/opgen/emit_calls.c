@@ -133,11 +133,11 @@ static void emit_result(FILE *f, const op *o) {
          fill(o, result_room(o)), failed, fill(o, result_return(o)));
 }
 
-/* The body is inline in both scoped forms: the public one's arguments are then known not to be NULL, and only it, which the
+/* The body is inline in both scoped forms (FAC_BODY): the public one's arguments are then known not to be NULL, and only it, which the
    program calls, marks an error that is pending as that of an earlier call. */
 static void emit_flat(FILE *f, const op *o) {
     emit(f, o,
-         "static FAC_ALWAYS_INLINE ${result}scoped_$id(bool public_$,inputs) {\n"
+         "static FAC_BODY ${result}scoped_$id(bool public_$,inputs) {\n"
          "    fac_thread *th_ = fac__thread();\n    if (FAC_UNLIKELY(th_->error)) {\n"
          "        if (public_) fac__inert();\n        return $fail;\n    }\n");
     for (size_t i = 0; i < o->s->n_args; i++) fputs(fill_at(o, i, null_check(&o->s->args[i])), f);

@@ -1,5 +1,6 @@
 /* Kernels of tensors in the vendor layout that have a place in the operator files: making, copying, linear, weights. */
 #include "core/tensor_make.h"
+#include "ops/structured.h"
 #include "ops/vendor/parts.h"
 
 /* ---- from and to strided tensors ------------------------------------------------------------------------------------------ */
@@ -33,6 +34,7 @@ fac_status to_mkldnn_backward_composite(const fac_call_info *c, fac_tensor *grad
     FAC_SCOPE(s);
     FAC_CHECK(fac__same_sizes(grad, input), FAC_ERR_SHAPE, "grad has sizes %s, but input has %s", FAC_SHAPE_TEXT(grad),
               FAC_SHAPE_TEXT(input));
+    FAC_TRY(fac__check_same_device((const char *const[]){"grad", "input"}, (fac_tensor *const[]){grad, input}, 2));
     return fac__give(out, fac__s_to_dense(grad, fac__vendor_dtype(input), (fac_opt_num){0}));
 }
 
@@ -121,6 +123,11 @@ fac_status mkldnn_linear_vendor(const fac_call_info *c, fac_tensor *self, fac_te
     FAC_CHECK(fac__vendor_of(self), FAC_ERR_UNSUPPORTED,
               "self should be of the layout _mkldnn, but is %s; to_mkldnn makes it so",
               fac__layout_name(fac__layout_of(self)));
+    FAC_CHECK(self->ndim >= 1 && weight->ndim == 2 && self->sizes[self->ndim - 1] == weight->sizes[1], FAC_ERR_SHAPE,
+              "self of size %s does not fit weight of size %s", FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(weight));
+    FAC_CHECK(fac__vendor_dtype(self) == fac__vendor_dtype(weight), FAC_ERR_DTYPE, "self is %s, but weight is %s",
+              fac_dtype_name(fac__vendor_dtype(self)), fac_dtype_name(fac__vendor_dtype(weight)));
+    FAC_TRY(fac__check_same_device((const char *const[]){"self", "weight"}, (fac_tensor *const[]){self, weight}, 2));
     fac_tensor *y =
         fac__s_linear(fac__vendor_strided(self), fac__vendor_strided(weight), bias ? fac__vendor_strided(bias) : NULL);
     if (!y) return fac_error();
