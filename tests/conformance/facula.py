@@ -97,6 +97,7 @@ class Facula:
         declare("fac_tensor_sizes", Ints, P)
         declare("fac_tensor_strides", Ints, P)
         declare("fac_tensor_dtype", C.c_int, P)
+        declare("fac_tensor_layout", C.c_int, P)
         declare("fac_tensor_numel", I64, P)
         declare("fac_tensor_read", C.c_int, P, C.c_int, P, SIZE)
         declare("fac_set_requires_grad", P, P, C.c_bool)
@@ -415,8 +416,11 @@ class Tensor:
         return DTYPES[self.scope.lib.fac_tensor_dtype(self.h)]
 
     def torch(self, with_strides=False):
-        """A copy as a torch tensor, row-major or with the strides of the original."""
+        """A copy as a torch tensor, row-major or with the strides of the original; dense where the original is sparse."""
         lib = self.scope.lib
+        if lib.fac_tensor_layout(self.h) != 0:
+            dense, = self.scope.call("aten::to_dense", {"self": self})
+            return dense.torch()
         sizes, code = lib.fac_tensor_sizes(self.h), lib.fac_tensor_dtype(self.h)
         out = torch.empty([sizes.v[i] for i in range(sizes.n)], dtype=DTYPES[code])
         self.scope.f.check(lib.fac_tensor_read(self.h, code, out.data_ptr(), out.numel()))
