@@ -44,7 +44,7 @@ static fac_tensor *through(fac_tensor *t, const char *f, const char *view, bool 
 }
 
 static fac_tensor *argument(fac_tensor *t, pending p, bool is_pending) {
-    if (fac_tensor_layout(t) != FAC_STRIDED) return t; /* whose elements have nothing pending */
+    if (fac_tensor_layout(t) != FAC_STRIDED || fac_is_nested(t)) return t; /* whose elements have nothing pending */
     if (!may_be(t, p)) return t;
     if (p != CONJUGATED) t = through(t, "aten::neg", "aten::_neg_view", is_pending);
     if (p != NEGATED && t && fac_dtype_is_complex(fac_tensor_dtype(t)))

@@ -157,6 +157,7 @@ static fac_status check_list(const char *name, fac_ints l, int nd, int64_t least
 static fac_status reordered(fac_tensor *self, int nd, fac_ints padding, fac_ints stride, fac_ints dilation,
                             int64_t groups, fac_ints input_size, fac_tensor **out) {
     FAC_VENDOR_KERNEL;
+    FAC_TRY(fac__vendor_check_dtype(fac__vendor_dtype(self)));
     FAC_CHECK(self->ndim == nd + 2, FAC_ERR_SHAPE, "the weight of a conv%dd has %d dimensions, but got size %s", nd,
               nd + 2, FAC_SHAPE_TEXT(self));
     FAC_TRY(check_list("padding", padding, nd, 0));
