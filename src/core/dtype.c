@@ -1,5 +1,6 @@
 /* Element types: names, sizes, the promotion lattice, casting rules. */
 #include "core/scalar.h"
+#include <float.h>
 
 enum { KIND_NONE, KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX, KIND_FLOAT8, KIND_QUANTIZED };
 
@@ -45,6 +46,16 @@ static uint8_t kind(fac_dtype d) { return valid(d) ? table[d].kind : KIND_NONE; 
 const char *fac_dtype_name(fac_dtype d) { return valid(d) ? table[d].names[0] : "invalid"; }
 
 size_t fac_dtype_size(fac_dtype d) { return fac__dtype_size(d); }
+
+double fac__dtype_largest(fac_dtype d) {
+    switch (d) {
+    case FAC_F16: return 65504;
+    case FAC_BF16: return 0x1.fep127;
+    case FAC_F32:
+    case FAC_C64: return FLT_MAX;
+    default: return DBL_MAX;
+    }
+}
 
 bool fac_dtype_is_floating(fac_dtype d) { return kind(d) == KIND_FLOAT; }
 

@@ -24,6 +24,7 @@ SCALAR = {
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
 CALL = re.compile(r"R_X86_64_\w+\s+([\w.]+)")
 ELEMENTARY = re.compile(r"^fac__\w+_f(32|64)_(default|avx2|avx512)$")
+ROWS = re.compile(r"^fac__(argbest|softmax_row)_f")  # of rows of elements, not of one
 
 
 def calls_of(objdump, path):
@@ -46,7 +47,7 @@ def main():
     for path in paths:
         isa = re.search(r"facula_(\w+)\.dir", path)[1]
         for name, symbols in sorted(calls_of(objdump, path).items()):
-            elementary = sorted(s for s in symbols if ELEMENTARY.match(s))
+            elementary = sorted(s for s in symbols if ELEMENTARY.match(s) and not ROWS.match(s))
             if any(s.startswith("_ZGV") for s in symbols):
                 vector += 1
             elif elementary and f"{name}_{isa}" not in SCALAR:

@@ -1,7 +1,6 @@
 /* Pointwise functions in terms of others. */
 #include "ops/composite/brief.h"
 #include "ops/structured.h"
-#include <float.h>
 #include <math.h>
 
 static const double pi = 3.14159265358979323846;
@@ -49,15 +48,6 @@ fac_status isreal_composite(const fac_call_info *c, fac_tensor *self, fac_tensor
 
 /* ---- replacing ------------------------------------------------------------------------------------------------------- */
 
-static double largest(fac_dtype dtype) {
-    switch (dtype) {
-    case FAC_F16: return 65504.0;
-    case FAC_BF16: return 0x1.fep127;
-    case FAC_F32: return FLT_MAX;
-    default: return DBL_MAX;
-    }
-}
-
 /* The given value, infinite if it is beyond the dtype's range, or another. */
 static double value_or(fac_opt_num given, double otherwise, double most) {
     double x = given.set ? fac__scalar_f64(given.v) : otherwise;
@@ -73,7 +63,7 @@ fac_status nan_to_num_composite(const fac_call_info *c, fac_tensor *self, fac_op
         fac_tensor *parts = fac__s_nan_to_num(fac__s_view_as_real(fac__s_resolve_conj(self)), nan, posinf, neginf);
         return fac__give(out, fac__s_view_as_complex(parts));
     }
-    double most = largest((fac_dtype)self->dtype);
+    double most = fac__dtype_largest((fac_dtype)self->dtype);
     return fac__c__nan_to_num(self, fac_scalar_f_(value_or(nan, 0, most)), fac_scalar_f_(value_or(posinf, most, most)),
                               fac_scalar_f_(value_or(neginf, -most, most)), out);
 }

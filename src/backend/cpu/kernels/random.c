@@ -171,16 +171,11 @@ static void make_uniform(const random_job *j, int64_t begin, int64_t n, fac_tile
     else FAC_ISA_PICK(fac__uniforms_f64)(tile->f64, words, n, j->a, j->b);
 }
 
-/* The largest finite number of a floating dtype. */
-static double largest(fac_dtype d) {
-    return d == FAC_F16 ? 65504.0 : d == FAC_BF16 ? 0x1.fep127 : d == FAC_F32 ? 0x1.fffffep127 : 0x1.fffffffffffffp1023;
-}
-
 fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, double to, fac_draw drawn,
                         fac_tensor **out) {
     if (fac_dtype_is_complex((fac_dtype)self->dtype)) return draw_parts(c, self, from, to, drawn, uniform_cpu_, out);
     FAC_TRY(fac__need_floating("self", self));
-    double most = largest((fac_dtype)self->dtype);
+    double most = fac__dtype_largest((fac_dtype)self->dtype);
     FAC_CHECK(from >= -most && from <= most, FAC_ERR_ARGUMENT, "from is out of bounds for %s: %g",
               fac_dtype_name((fac_dtype)self->dtype), from);
     FAC_CHECK(to >= -most && to <= most, FAC_ERR_ARGUMENT, "to is out of bounds for %s: %g",
