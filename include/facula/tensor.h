@@ -32,7 +32,7 @@ FAC_API fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, f
 /* Each of these gives 0, NULL or an unset value, with an error pending, for a NULL or dead handle. */
 /* Number of dimensions. */
 FAC_API int fac_tensor_ndim(const fac_tensor *t);
-/* Size or stride (in elements) of dimension dim, counted from the end if negative; 0, with an error pending, if it fails.
+/* Size or stride (in elements) of dimension dim, from the end if negative; 0, with an error pending, on failure.
    errors: INDEX; SHAPE for a dimension of a nested tensor in which its components differ; UNSUPPORTED for strides of a
            tensor that is not strided */
 FAC_API int64_t fac_tensor_size(const fac_tensor *t, int64_t dim);
