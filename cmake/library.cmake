@@ -40,6 +40,9 @@ set_source_files_properties(${FACULA_GEN_SOURCES} PROPERTIES COMPILE_OPTIONS $<$
 # It is most of the library, and small is better than fast for it, but where a call's own cost is what users measure. With frame pointers
 # the tables for unwinding are half as large.
 set(facula_fast_families activation binary copy creation fill matrix reduce shape unary view)
+if(FACULA_OPERATORS) # who leaves operators out wants a small library
+    set(facula_fast_families "")
+endif()
 list(TRANSFORM facula_fast_families REPLACE "(.+)" "${FACULA_GEN_DIR}/ops_\\1.c")
 set(facula_small_sources ${FACULA_GEN_SOURCES})
 list(REMOVE_ITEM facula_small_sources ${facula_fast_families})
@@ -76,8 +79,13 @@ if(facula_isa_sources)
         # loop with a conditional call does not vectorise.
         # A short loop that lies across two lines of the instruction cache is slower by up to a tenth, and which do so would
         # change with every line of code before it.
-        target_compile_options(facula_${isa} PRIVATE ${facula_isa_flags_${isa}}
-            "$<$<CONFIG:Release>:-O3;-falign-functions=64;-falign-loops=64>" $<$<C_COMPILER_ID:GNU>:-fno-tree-sink>)
+        # Where there are better levels the default one is for processors of before 2013: it may be smaller and slower.
+        set(facula_isa_speed -O3 -falign-functions=64 -falign-loops=64)
+        if(isa STREQUAL default AND NOT facula_isas STREQUAL default AND CMAKE_C_COMPILER_ID STREQUAL GNU)
+            set(facula_isa_speed -O2 -ftree-vectorize -fvect-cost-model=dynamic)
+        endif()
+        target_compile_options(facula_${isa} PRIVATE ${facula_isa_flags_${isa}} "$<$<CONFIG:Release>:${facula_isa_speed}>"
+            $<$<C_COMPILER_ID:GNU>:-fno-tree-sink>)
         add_dependencies(facula_${isa} facula_gen)
         list(APPEND facula_all_objects $<TARGET_OBJECTS:facula_${isa}>)
     endforeach()
