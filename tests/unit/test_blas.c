@@ -272,6 +272,99 @@ static void blas_bits_do_not_depend_on_threads(void **unused) {
     assert_int_equal(fac_set_num_threads(was), FAC_OK);
 }
 
+/* The last block of columns may be as narrow as a vector with some numbers of threads and not with others. */
+static void blas_bits_of_narrow_blocks_do_not_depend_on_threads(void **unused) {
+    (void)unused;
+    static const struct {
+        int64_t m, n, k;
+        double alpha;
+    } cases[] = {{24, 33, 4000, 0.3}, {24, 50, 4000, 0.3}, {24, 53, 4000, 0.3}, {2, 32 * 65552 + 1, 1, 0.3}};
+    static const fac_dtype kinds[] = {FAC_F32, FAC_F64};
+    int was = fac_num_threads();
+    for (size_t i = 0; i < FAC_COUNT(cases); i++)
+        for (size_t d = 0; d < FAC_COUNT(kinds); d++) {
+            problem p;
+            problem_make(&p, kinds[d], 1, cases[i].m, cases[i].n, cases[i].k, ROWS, ROWS, ROWS);
+            p.g.alpha = fac_scalar_f_(cases[i].alpha);
+            p.g.beta = fac_scalar_i_(1);
+            const size_t bytes = (size_t)p.c_size * fac_dtype_size(kinds[d]);
+            void *first = NULL;
+            for (int threads = 1; threads <= 4; threads++) {
+                memcpy(p.c, p.before, bytes);
+                assert_int_equal(fac_set_num_threads(threads), FAC_OK);
+                assert_int_equal(fac__gemm(&p.g), FAC_OK);
+                if (first) {
+                    if (memcmp(p.c, first, bytes) != 0)
+                        fail_msg("case %zu in %s on %d threads", i, fac_dtype_name(kinds[d]), threads);
+                    continue;
+                }
+                first = malloc(bytes);
+                assert_non_null(first);
+                memcpy(first, p.c, bytes);
+            }
+            free(first);
+            problem_free(&p);
+        }
+    assert_int_equal(fac_set_num_threads(was), FAC_OK);
+}
+
+/* Of few columns and of many: sums are rounded once, and a product of -0 stays one where nothing is added. */
+static void blas_bits_of_depth_1_do_not_depend_on_columns(void **unused) {
+    (void)unused;
+    static const fac_dtype kinds[] = {FAC_F32, FAC_F64};
+    for (size_t d = 0; d < FAC_COUNT(kinds); d++)
+        for (int beta = 0; beta < 2; beta++)
+            for (int64_t few = 2; few <= 40; few++) {
+                const size_t item = fac_dtype_size(kinds[d]);
+                problem p;
+                problem_make(&p, kinds[d], 1, 30, 70, 1, ROWS, ROWS, ROWS);
+                p.g.beta = fac_scalar_i_(beta);
+                for (int64_t i = 0; i < 4; i++)
+                    fac__store((char *)p.a + (size_t)(i * p.g.a.row) * item, kinds[d],
+                               fac_scalar_f_(i % 2 ? -0.0 : 0.0));
+                assert_int_equal(fac__gemm(&p.g), FAC_OK);
+                char *many = p.c;
+                p.g.c = p.c = p.before;
+                p.before = many;
+                p.g.n = few;
+                assert_int_equal(fac__gemm(&p.g), FAC_OK);
+                for (int64_t i = 0; i < p.g.m; i++) {
+                    const size_t at = (size_t)(i * p.g.c_row) * item;
+                    if (memcmp((char *)p.c + at, many + at, (size_t)few * item) != 0)
+                        fail_msg("row %lld of %lld columns in %s", (long long)i, (long long)few,
+                                 fac_dtype_name(kinds[d]));
+                }
+                problem_free(&p);
+            }
+}
+
+/* Numbers just below the normal range would be rounded up into it. */
+static void blas_rounded_factors_are_the_same_in_all_strides(void **unused) {
+    (void)unused;
+    enum { SIDE = 40 };
+    for (int which = 0; which < 2; which++) {
+        float first[SIDE * SIDE];
+        for (int l = 0; l < LAYOUTS * LAYOUTS; l++) {
+            problem p;
+            problem_make(&p, FAC_F32, 1, SIDE, SIDE, SIDE, (layout)(l % LAYOUTS), (layout)(l / LAYOUTS), ROWS);
+            p.g.may_round = true;
+            for (int64_t i = 0; i < SIDE; i++)
+                for (int64_t j = 0; j < SIDE; j++) {
+                    const float few = (i + j) % 3 ? 0x1.fffcp-127f : -0x1p-126f, many = (i + 2 * j) % 5 ? 0x1p100f : 1;
+                    ((float *)p.a)[i * p.g.a.row + j * p.g.a.col] = which ? many : few;
+                    ((float *)p.b)[i * p.g.b.row + j * p.g.b.col] = which ? few : many;
+                }
+            assert_int_equal(fac__gemm(&p.g), FAC_OK);
+            for (int64_t i = 0; i < SIDE; i++) {
+                const float *row = (const float *)p.c + i * p.g.c_row;
+                if (l == 0) memcpy(first + i * SIDE, row, SIDE * sizeof *row);
+                assert_memory_equal(row, first + i * SIDE, SIDE * sizeof *row);
+            }
+            problem_free(&p);
+        }
+    }
+}
+
 /* Copies `from` to C. */
 static void copy_to_c(problem *p, const void *from) {
     const fac_gemm *g = &p->g;
@@ -347,5 +440,9 @@ static void blas_bool_is_refused(void **unused) {
 FAC_TEST_MAIN(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_alpha_and_beta_scale),
               FAC_TEST(blas_conjugate_operands), FAC_TEST(blas_large_blocks_match),
               FAC_TEST(blas_beta_zero_does_not_read), FAC_TEST(blas_empty_depth_scales_only),
-              FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_what_is_added_has_the_bits_of_a_copy_in_c),
+              FAC_TEST(blas_bits_do_not_depend_on_threads),
+              FAC_TEST(blas_bits_of_narrow_blocks_do_not_depend_on_threads),
+              FAC_TEST(blas_bits_of_depth_1_do_not_depend_on_columns),
+              FAC_TEST(blas_rounded_factors_are_the_same_in_all_strides),
+              FAC_TEST(blas_what_is_added_has_the_bits_of_a_copy_in_c),
               FAC_TEST(blas_what_is_added_is_refused_where_c_is_read), FAC_TEST(blas_bool_is_refused))

@@ -48,6 +48,19 @@ static void qr_factors_are_orthogonal_and_triangular(void **state) {
     }
 }
 
+/* R's sign is the opposite of the sign of what is reflected, zero's too. */
+static void reflections_look_at_the_sign_of_zero(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    const fac_dtype dtypes[] = {FAC_F32, FAC_F64};
+    for (size_t i = 0; i < FAC_COUNT(dtypes); i++) {
+        fac_tensor *below = fac_to_dtype(MATRIX(2, 1, -0.0, 3), dtypes[i]),
+                   *above = fac_to_dtype(MATRIX(2, 1, 0.0, 3), dtypes[i]);
+        assert_equal_to(fac_linalg_qr(below).R, MATRIX(1, 1, 3), 1e-6);
+        assert_equal_to(fac_linalg_qr(above).R, MATRIX(1, 1, -3), 1e-6);
+    }
+}
+
 static void reflections_multiply_to_q(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -450,19 +463,17 @@ static void power_0_has_a_gradient_of_zeros(void **state) {
     assert_close(fac_grad_of(a), fac_zeros(FAC_INTS(2, 2), .dtype = FAC_F64));
 }
 
-FAC_TEST_MAIN(FAC_TEST(qr_factors_are_orthogonal_and_triangular), FAC_TEST(reflections_multiply_to_q),
-              FAC_TEST(singular_values_and_vectors_multiply_to_the_matrix),
-              FAC_TEST(eigenvectors_of_symmetric_matrices_are_turned_by_nothing),
-              FAC_TEST(eigenvectors_of_others_are_scaled), FAC_TEST(least_squares_solve_the_normal_equations),
-              FAC_TEST(pseudo_inverses_meet_penrose), FAC_TEST(ranks_count_what_is_above_the_threshold),
-              FAC_TEST(norms_of_a_matrix_are_those_of_its_definition),
-              FAC_TEST(the_norm_of_a_matrix_without_elements_is_zero),
-              FAC_TEST(condition_numbers_of_diagonals_are_ratios), FAC_TEST(powers_multiply),
-              FAC_TEST(exponentials_are_those_of_closed_forms), FAC_TEST(tensors_are_inverted_as_matrices),
-              FAC_TEST(what_is_not_finite_is_refused), FAC_TEST(outputs_with_gaps_get_what_new_ones_get),
-              FAC_TEST(matrices_without_elements_are_decomposed), FAC_TEST(bits_do_not_depend_on_threads),
-              FAC_TEST(gradients_are_those_of_differences), FAC_TEST(complex_gradients_are_those_of_differences),
-              FAC_TEST(reflections_have_gradients), FAC_TEST(least_squares_have_gradients),
-              FAC_TEST(losses_that_depend_on_phases_are_refused),
-              FAC_TEST(eigenvectors_of_symmetric_matrices_have_symmetric_gradients),
-              FAC_TEST(power_0_has_a_gradient_of_zeros))
+FAC_TEST_MAIN(
+    FAC_TEST(qr_factors_are_orthogonal_and_triangular), FAC_TEST(reflections_multiply_to_q),
+    FAC_TEST(reflections_look_at_the_sign_of_zero), FAC_TEST(singular_values_and_vectors_multiply_to_the_matrix),
+    FAC_TEST(eigenvectors_of_symmetric_matrices_are_turned_by_nothing), FAC_TEST(eigenvectors_of_others_are_scaled),
+    FAC_TEST(least_squares_solve_the_normal_equations), FAC_TEST(pseudo_inverses_meet_penrose),
+    FAC_TEST(ranks_count_what_is_above_the_threshold), FAC_TEST(norms_of_a_matrix_are_those_of_its_definition),
+    FAC_TEST(the_norm_of_a_matrix_without_elements_is_zero), FAC_TEST(condition_numbers_of_diagonals_are_ratios),
+    FAC_TEST(powers_multiply), FAC_TEST(exponentials_are_those_of_closed_forms),
+    FAC_TEST(tensors_are_inverted_as_matrices), FAC_TEST(what_is_not_finite_is_refused),
+    FAC_TEST(outputs_with_gaps_get_what_new_ones_get), FAC_TEST(matrices_without_elements_are_decomposed),
+    FAC_TEST(bits_do_not_depend_on_threads), FAC_TEST(gradients_are_those_of_differences),
+    FAC_TEST(complex_gradients_are_those_of_differences), FAC_TEST(reflections_have_gradients),
+    FAC_TEST(least_squares_have_gradients), FAC_TEST(losses_that_depend_on_phases_are_refused),
+    FAC_TEST(eigenvectors_of_symmetric_matrices_have_symmetric_gradients), FAC_TEST(power_0_has_a_gradient_of_zeros))

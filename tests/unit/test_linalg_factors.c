@@ -1,6 +1,9 @@
 /* Factors of matrices and what is computed with them, by their definitions: products of factors, residuals, closed forms; what is
    refused; outputs with gaps; matrices without elements; bits and threads; first and second derivatives. */
+#define _GNU_SOURCE 1
+#include "backend/cpu/onednn.h"
 #include "linalg_test.h"
+#include <dlfcn.h>
 #include <facula/dispatch.h>
 
 static fac_tensor *matrix(const double *v, int64_t m, int64_t n) {
@@ -217,6 +220,50 @@ static void ldl_factors_solve(void **state) {
     assert_complex_near(times(h, fac_linalg_ldl_solve(f.LD, f.pivots, c, .hermitian = true)), c, 1e-9);
 }
 
+/* ---- NaN --------------------------------------------------------------------------------------------------------------- */
+
+/* As LAPACK has it: what is not a number is larger than nothing, but what it is multiplied with is lost. */
+static void nan_hides_no_larger_pivot(void **state) {
+    (void)state;
+    const int nan_at[] = {1, 4, 7, 9, 30, 39};
+    for (size_t i = 0; i < 2 * FAC_COUNT(nan_at); i++) {
+        FAC_SCOPE(scope);
+        double v[40 * 40] = {0};
+        for (int d = 1; d < 40; d++) v[d * 41] = 1;
+        v[nan_at[i / 2] * 40] = NAN;
+        v[20 * 40] = -5;
+        fac_linalg_lu_factor_ex_result r =
+            fac_linalg_lu_factor_ex(fac_to_dtype(matrix(v, 40, 40), i % 2 ? FAC_F64 : FAC_F32));
+        assert_int_equal(fac_item(fac_select(r.pivots, 0, 0)), 21);
+        /* Row 20 then holds zeros, unless a pivot before was NaN. */
+        assert_int_equal(fac_item(r.info), nan_at[i / 2] < 20 ? 0 : 21);
+        assert_true(fac_item(fac_select(fac_select(r.LU, 0, 0), 0, 0)) == -5);
+    }
+}
+
+static void nan_below_a_zero_pivot_is_not_lost(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *a = MATRIX(2, 2, 0, 1, NAN, 1);
+    assert_true(isnan(fac_item(fac_linalg_det(a))));
+    assert_int_equal(fac_item(fac_linalg_lu_factor_ex(a).info), 1);
+    assert_close(fac_linalg_lu_factor_ex(a).LU, MATRIX(2, 2, 0, 1, NAN, NAN));
+    assert_close(fac_linalg_lu_factor_ex(MATRIX(3, 3, 0, 1, 2, 0, 3, 4, 0, 5, 6)).LU,
+                 MATRIX(3, 3, 0, 1, 2, 0, 5, 6, 0, 0.6, 0.4));
+}
+
+static void nan_off_the_diagonal_makes_a_block_of_two(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_linalg_ldl_factor_ex_result r = fac_linalg_ldl_factor_ex(MATRIX(2, 2, 0, NAN, NAN, 0));
+    assert_close(r.pivots, fac_tensor_from((const int32_t[]){-2, -2}, FAC_I32, FAC_SHAPE(2)));
+    assert_int_equal(fac_item(r.info), 0);
+    assert_true(isnan(fac_item(fac_select(fac_select(r.LD, 0, 1), 0, 0))));
+    r = fac_linalg_ldl_factor_ex(MATRIX(3, 3, 0, 1, 1, 1, 0, NAN, 1, NAN, 0));
+    assert_int_equal(fac_item(r.info), 3);
+    assert_close(r.pivots, fac_tensor_from((const int32_t[]){-2, -2, 3}, FAC_I32, FAC_SHAPE(3)));
+}
+
 /* ---- what is refused ------------------------------------------------------------------------------------------------------ */
 
 static void failures_are_told(void **state) {
@@ -241,6 +288,35 @@ static void failures_are_told(void **state) {
     assert_error(FAC_ERR_UNSUPPORTED, "without pivoting");
     assert_null(fac_cholesky_inverse(MATRIX(2, 2, 0, 0, 1, 1)));
     assert_error(FAC_ERR_ARGUMENT, "singular");
+}
+
+/* oneDNN's sgemm, which computes the products within large factors, in place of the library's. */
+static bool sgemm_fails;
+typedef int sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                     const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+__attribute__((visibility("default"))) sgemm_fn dnnl_sgemm;
+int dnnl_sgemm(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+               const float *b, int64_t ldb, float beta, float *c, int64_t ldc) {
+    sgemm_fn *library;
+    if (sgemm_fails) return 1; /* out of memory */
+    *(void **)(void *)&library = dlsym(RTLD_NEXT, "dnnl_sgemm");
+    return library(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+static void products_that_fail_within_factors_are_told(void **state) {
+    (void)state;
+    if (!fac__onednn_built_in) skip();
+    FAC_SCOPE(scope);
+    fac_tensor *a = random_of(FAC_F32, FAC_SHAPE(700, 700)), *b = random_of(FAC_F32, FAC_SHAPE(700, 2));
+    sgemm_fails = true;
+    assert_null(fac_linalg_lu_factor_ex(a).LU);
+    assert_error(FAC_ERR_INTERNAL, "sgemm");
+    assert_null(fac_linalg_inv_ex(a).inverse);
+    assert_error(FAC_ERR_INTERNAL, "sgemm");
+    assert_null(fac_linalg_solve(a, b));
+    assert_error(FAC_ERR_INTERNAL, "sgemm");
+    sgemm_fails = false;
+    assert_near(times(a, fac_linalg_solve(a, b)), b, 1e-2);
 }
 
 static void pivots_that_are_no_rows_are_refused(void **state) {
@@ -489,11 +565,14 @@ FAC_TEST_MAIN(FAC_TEST(cholesky_of_a_small_matrix_is_its_factor), FAC_TEST(chole
               FAC_TEST(lu_factors_multiply_to_the_matrix), FAC_TEST(factors_of_every_size_multiply_to_the_matrix),
               FAC_TEST(solutions_solve_for_every_side), FAC_TEST(complex_solutions_solve_for_every_side),
               FAC_TEST(one_factor_serves_many_right_sides), FAC_TEST(determinants_are_those_of_closed_forms),
-              FAC_TEST(ldl_factors_solve), FAC_TEST(failures_are_told), FAC_TEST(pivots_that_are_no_rows_are_refused),
-              FAC_TEST(singular_matrices_are_told_by_info), FAC_TEST(failed_checks_change_no_output),
-              FAC_TEST(outputs_with_gaps_get_what_new_ones_get), FAC_TEST(inputs_of_any_strides_give_the_same),
-              FAC_TEST(matrices_without_elements_have_factors), FAC_TEST(bits_do_not_depend_on_threads),
-              FAC_TEST(gradients_are_those_of_differences), FAC_TEST(complex_gradients_are_those_of_differences),
-              FAC_TEST(rectangular_factors_have_gradients), FAC_TEST(determinant_of_a_singular_matrix_has_a_gradient),
+              FAC_TEST(ldl_factors_solve), FAC_TEST(nan_hides_no_larger_pivot),
+              FAC_TEST(nan_below_a_zero_pivot_is_not_lost), FAC_TEST(nan_off_the_diagonal_makes_a_block_of_two),
+              FAC_TEST(failures_are_told), FAC_TEST(products_that_fail_within_factors_are_told),
+              FAC_TEST(pivots_that_are_no_rows_are_refused), FAC_TEST(singular_matrices_are_told_by_info),
+              FAC_TEST(failed_checks_change_no_output), FAC_TEST(outputs_with_gaps_get_what_new_ones_get),
+              FAC_TEST(inputs_of_any_strides_give_the_same), FAC_TEST(matrices_without_elements_have_factors),
+              FAC_TEST(bits_do_not_depend_on_threads), FAC_TEST(gradients_are_those_of_differences),
+              FAC_TEST(complex_gradients_are_those_of_differences), FAC_TEST(rectangular_factors_have_gradients),
+              FAC_TEST(determinant_of_a_singular_matrix_has_a_gradient),
               FAC_TEST(determinant_of_a_singular_matrix_has_a_second_gradient),
               FAC_TEST(cholesky_keeps_the_imaginary_part_of_a_diagonal_gradient))

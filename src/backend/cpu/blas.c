@@ -5,7 +5,7 @@
    rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_rounded.isa.c
    packed     all else that is floating or complex: gemm.isa.c, whose bits do not depend on the blocks, so that these may
               follow the number of threads
-   integers   plain loops (blas_int.c)
+   integers   plain loops (blas_int.isa.c)
 
    A product with few, deep elements is first split along k into a number of parts fixed by shape, which are added in
    order. Every choice depends on shape, strides and dtype alone. */

@@ -35,8 +35,8 @@ bool fac__gemm_takes_from(const fac_gemm *g);
 fac_status fac__gemm(const fac_gemm *g);
 
 /* Bytes of scratch with which g, complete but for its pointers, and any product like it of at most its m, n and k, needs no
-   memory on `threads` threads. For
-   products within a chunk of parallel work, which may not allocate, and for those whose C is filled beforehand. */
+   memory on `threads` threads. For products within a chunk of parallel work, which may not allocate, and for those whose C
+   is filled beforehand. */
 int64_t fac__gemm_scratch(const fac_gemm *g, int threads);
 
 #endif

@@ -64,14 +64,16 @@ static fac_status solve_chunk(void *ctx, int64_t begin, int64_t end, void *tile)
 
 void fac__solve_systems(const fac_systems *s, fac_workspace scratch) {
     strips j = {s, strip_of(s->dtype)};
-    const int64_t each = s->n * s->n / 2 * j.width * s->steps, n = fac__div_up(s->k, j.width);
+    const int64_t each = fac__mul_or_max(fac__mul_or_max(s->n, s->n) / 2, j.width * s->steps),
+                  n = fac__div_up(s->k, j.width);
     (void)fac__parallel_for_taken(0, n, fac__grain(CHUNK_WORK, each), tile_bytes(s->n, s->dtype), scratch, solve_chunk,
                                   &j);
 }
 
-/* C[m, n] -= A[m, k] B[k, n], all in columns or, A and B, with any strides. */
-static void subtract(fac_dtype dtype, int64_t m, int64_t n, int64_t k, fac_gemm_matrix a, fac_gemm_matrix b, void *c,
-                     int64_t ld, fac_workspace scratch) {
+/* C[m, n] -= A[m, k] B[k, n], all in columns or, A and B, with any strides. With scratch memory it can fail for the library's
+   reasons only. */
+static fac_status subtract(fac_dtype dtype, int64_t m, int64_t n, int64_t k, fac_gemm_matrix a, fac_gemm_matrix b,
+                           void *c, int64_t ld, fac_workspace scratch) {
     const fac_gemm g = {.dtype = dtype,
                         .batch = 1,
                         .m = m,
@@ -85,7 +87,7 @@ static void subtract(fac_dtype dtype, int64_t m, int64_t n, int64_t k, fac_gemm_
                         .alpha = fac_scalar_i_(-1),
                         .beta = fac_scalar_i_(1),
                         .scratch = scratch};
-    (void)fac__gemm(&g); /* with scratch memory and sizes like these it has nothing to fail of */
+    return fac__gemm(&g);
 }
 
 static int64_t half(int64_t n) { return fac__div_up(n / 2, CUT) * CUT; }
@@ -113,11 +115,12 @@ int fac__factor_cholesky(fac_dtype dtype, int64_t n, void *a, int64_t ld, fac_wo
     for (int64_t j = 0; j < right; j += SQUARE) {
         const fac_gemm_matrix x = {.data = at(below, j, dtype), .row = 1, .col = ld},
                               y = {.data = x.data, .row = ld, .col = 1};
-        subtract(dtype, right - j, fac__min(SQUARE, right - j), left, x, y, at(below, left * ld + j * (ld + 1), dtype),
-                 ld, scratch);
+        const fac_status st = subtract(dtype, right - j, fac__min(SQUARE, right - j), left, x, y,
+                                       at(below, left * ld + j * (ld + 1), dtype), ld, scratch);
+        if (st != FAC_OK) return -(int)st;
     }
     info = fac__factor_cholesky(dtype, right, at(a, left * (ld + 1), dtype), ld, scratch);
-    return info ? (int)left + info : 0;
+    return info > 0 ? (int)left + info : info;
 }
 
 /* ---- LU ---------------------------------------------------------------------------------------------------------------------- */
@@ -147,6 +150,7 @@ static int lu(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, int *p
     const int64_t left = half(k);
     char *right = at(a, left * ld, dtype), *below = at(right, left, dtype);
     const int info = lu(dtype, m, left, a, ld, pivots, scratch);
+    if (info < 0) return info;
     swap_rows(dtype, n - left, right, ld, pivots, 0, left);
     const fac_systems s = {.dtype = dtype,
                            .n = left,
@@ -160,9 +164,12 @@ static int lu(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, int *p
                            .x_rs = 1,
                            .x_cs = ld};
     fac__solve_systems(&s, scratch);
-    subtract(dtype, m - left, n - left, left, (fac_gemm_matrix){.data = at(a, left, dtype), .row = 1, .col = ld},
-             (fac_gemm_matrix){.data = right, .row = 1, .col = ld}, below, ld, scratch);
+    const fac_status st =
+        subtract(dtype, m - left, n - left, left, (fac_gemm_matrix){.data = at(a, left, dtype), .row = 1, .col = ld},
+                 (fac_gemm_matrix){.data = right, .row = 1, .col = ld}, below, ld, scratch);
+    if (st != FAC_OK) return -(int)st;
     const int more = lu(dtype, m - left, n - left, below, ld, pivots + left, scratch);
+    if (more < 0) return more;
     for (int64_t i = left; i < k; i++) pivots[i] += (int)left;
     swap_rows(dtype, left, a, ld, pivots, left, k);
     return info ? info : more ? (int)left + more : 0;
@@ -170,6 +177,7 @@ static int lu(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, int *p
 
 int fac__factor_lu(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, int *pivots, fac_workspace scratch) {
     const int info = lu(dtype, m, n, a, ld, pivots, scratch);
+    if (info < 0) return info;
     for (int64_t i = 0; i < fac__min(m, n); i++) pivots[i]++;
     return info;
 }

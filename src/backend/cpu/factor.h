@@ -68,7 +68,9 @@ int64_t fac__factor_scratch(int64_t m, int64_t n, fac_dtype dtype, int threads);
 /* As fac__parallel_for_scratch over the matrices of a batch, each of about `work` multiplications. */
 fac_status fac__factor_for(int64_t n, double work, int64_t bytes, fac_scratch_fn fn, void *ctx);
 
-/* From within a chunk or outside of any, with scratch memory for the threads that they use. LU's pivots are counted from one. */
+/* From within a chunk or outside of any, with scratch memory for the threads that they use. LU's pivots are counted from one. Factors
+   return what the kernels do or, if a product within them failed, a negative number: the error is the thread's, and what is in `a` and
+   `pivots` is of no use. */
 void fac__solve_systems(const fac_systems *s, fac_workspace scratch);
 int fac__factor_cholesky(fac_dtype dtype, int64_t n, void *a, int64_t ld, fac_workspace scratch);
 int fac__factor_lu(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, int *pivots, fac_workspace scratch);

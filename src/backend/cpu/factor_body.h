@@ -272,7 +272,7 @@ static int N(cholesky)(int64_t n, T *a, int64_t ld) {
 static inline V N(select)(VI mask, V a, V b) { return (V)((mask & (VI)a) | (~mask & (VI)b)); }
 static inline V N(modulus)(V x) { return N(select)(x < (V){0}, -x, x); }
 
-/* The first of the largest of c[begin, end). */
+/* The first of the largest of c[begin, end); `begin` if that is NaN, while NaN elsewhere is passed over. */
 static int64_t N(largest)(const T *c, int64_t begin, int64_t end) {
     int64_t at = begin, r = begin;
     T most = c[begin] < 0 ? -c[begin] : c[begin];
@@ -280,9 +280,8 @@ static int64_t N(largest)(const T *c, int64_t begin, int64_t end) {
         VI index = {0}, best;
         for (int l = 0; l < LANES; l++) index[l] = (I)(begin + l);
         best = index;
-        V top = N(modulus)(LOAD(c + r));
-        for (r += LANES; r + LANES <= end; r += LANES) {
-            index += (I)LANES;
+        V top = {0};
+        for (; r + LANES <= end; r += LANES, index += (I)LANES) {
             const V x = N(modulus)(LOAD(c + r));
             const VI more = x > top;
             top = N(select)(more, x, top);
@@ -302,7 +301,8 @@ static int64_t N(largest)(const T *c, int64_t begin, int64_t end) {
     return at;
 }
 
-/* A panel of n <= PANEL columns and m >= 1 rows. One column after the other updates those to its right. */
+/* A panel of n <= PANEL columns and m >= 1 rows. One column after the other updates those to its right, also below a zero pivot, where
+   it is not divided: NaN in it goes on. */
 static int N(lu_panel)(int64_t m, int n, T *a, int64_t ld, int *pivots) {
     int info = 0;
     VI lane = {0};
@@ -311,16 +311,13 @@ static int N(lu_panel)(int64_t m, int n, T *a, int64_t ld, int *pivots) {
         T *c = a + j * ld, u[PANEL];
         const int64_t p = N(largest)(c, j, m), base = j / LANES * LANES;
         pivots[j] = (int)p;
-        if (c[p] == 0) {
-            info = info ? info : j + 1;
-            continue;
-        }
+        if (c[p] == 0 && !info) info = j + 1;
         for (int q = 0; q < n; q++) {
             const T x = a[q * ld + p];
             a[q * ld + p] = a[q * ld + j];
             a[q * ld + j] = u[q] = x;
         }
-        const V d = SPLAT(u[j]);
+        const V d = SPLAT(u[j] == 0 ? (T)1 : u[j]);
         const VI below = lane > (I)(j - base);
         for (int64_t r = base; r < m; r += LANES) {
             const V x = LOAD(c + r), l = r == base ? N(select)(below, x / d, x) : x / d;
@@ -372,11 +369,11 @@ static int N(lu)(int64_t m, int64_t n, T *a, int64_t ld, int *pivots, T *tile) {
 
 /* ---- LDL -------------------------------------------------------------------------------------------------------------------- */
 
-/* The first of the largest moduli of n numbers that lie `step` apart; 0 of none. */
+/* The first of the largest moduli of n numbers that lie `step` apart; 0 of none. NaN counts only as the first. */
 static int64_t N(largest_of)(const T *x, int64_t n, int64_t step, T *most) {
     int64_t at = 0;
-    *most = 0;
-    for (int64_t i = 0; i < n; i++) {
+    *most = n == 0 ? 0 : x[0] < 0 ? -x[0] : x[0];
+    for (int64_t i = 1; i < n; i++) {
         const T size = x[i * step] < 0 ? -x[i * step] : x[i * step];
         at = size > *most ? i : at;
         *most = size > *most ? size : *most;
@@ -414,7 +411,7 @@ static int64_t N(ldl_pivot)(int64_t n, const T *a, int64_t ld, int64_t k, int *s
     if (d >= share * most || most == 0 || d != d) return k;
     (void)N(largest_of)(a + k * ld + row, row - k, ld, &left);
     (void)N(largest_of)(a + row * ld + row + 1, n - row - 1, 1, &below);
-    const T others = left > below ? left : below, e = a[row * ld + row] < 0 ? -a[row * ld + row] : a[row * ld + row];
+    const T others = below > left ? below : left, e = a[row * ld + row] < 0 ? -a[row * ld + row] : a[row * ld + row];
     if (d >= share * most * (most / others)) return k;
     *size = e >= share * others ? 1 : 2;
     return row;
@@ -468,9 +465,10 @@ typedef struct N(reflection) {
     double scale, beta;
 } N(reflection);
 
-/* The reflection that makes a column zero below its first element, alpha, where it is not yet; `sum`: of the squares below. */
+/* The reflection that makes a column zero below its first element, alpha, where it is not yet; `sum`: of the squares below. Its first
+   element gets the opposite of alpha's sign, zero's too. */
 static N(reflection) N(reflection_of)(double alpha, double sum, double scale) {
-    const double length = __builtin_sqrt(alpha * alpha + sum), beta = alpha < 0 ? length : -length;
+    const double length = __builtin_sqrt(alpha * alpha + sum), beta = __builtin_signbit(alpha) ? length : -length;
     return (N(reflection)){(T)((beta - alpha) / beta), (T)(alpha - beta), scale, beta / scale};
 }
 

@@ -6,8 +6,8 @@
    strip (NR x KC) stays in L1; all of A's panels (m x KC) and a group of strips in L2. A complex product is the real one of doubled depth:
    [a_re, -a_im] [b_re; b_im] gives the real plane, [a_im, a_re] [b_re; b_im] the imaginary one.
 
-   A real product of few columns has a tile of its own, whose lanes are these columns and whose A is not packed; one of depth 1 goes row
-   by row.
+   A real product of few columns whose alpha is 1 has a tile of its own, whose lanes are these columns and whose A is not packed; one of
+   depth 1 goes row by row, however few columns there are, as it rounds differently.
 
    Each element of C is summed over k in order, in passes of KC; borders of panels, strips and blocks do not change it. */
 
@@ -286,10 +286,10 @@ static void N(narrow_pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     const fac_gemm_operand *o = &g->b;
     const T *b = (const T *)(const void *)o->data + p * o->rs, *from = p ? g->c : g->from;
     int64_t ldb = o->rs, ldf = p ? g->ldc : g->ldf;
-    if (o->cs != 1 || g->n != lanes || g->alpha[0] != 1) {
-        T *packed = g->scratch, alpha = (T)g->alpha[0];
+    if (o->cs != 1 || g->n != lanes) {
+        T *packed = g->scratch;
         for (int64_t q = 0; q < kc; q++)
-            for (int64_t j = 0; j < lanes; j++) packed[q * lanes + j] = j < g->n ? alpha * b[q * o->rs + j * o->cs] : 0;
+            for (int64_t j = 0; j < lanes; j++) packed[q * lanes + j] = j < g->n ? b[q * o->rs + j * o->cs] : 0;
         b = packed;
         ldb = lanes;
     }
@@ -317,11 +317,12 @@ static void N(outer)(const fac_gemm_block *g) {
 }
 
 static void N(block)(const fac_gemm_block *g) {
-    if (g->k == 1 && IS_NATIVE(g->dtype) && g->b.cs == 1 && g->n > LANES) {
+    if (g->k == 1 && IS_NATIVE(g->dtype) && g->b.cs == 1) {
         N(outer)(g);
         return;
     }
-    if (IS_NATIVE(g->dtype) && g->n <= LANES && g->k > 0) {
+    /* Where the last block ends may depend on the number of threads, so narrow ones are computed as wide ones: alpha is A's. */
+    if (IS_NATIVE(g->dtype) && g->n <= LANES && g->k > 0 && g->alpha[0] == 1) {
         for (int64_t p = 0; p < g->k; p += FAC_GEMM_KC) N(narrow_pass)(g, p, fac__min(FAC_GEMM_KC, g->k - p));
         return;
     }

@@ -114,13 +114,18 @@ WITH_BF16 static void pack_along(uint32_t *dst, const float *src, int64_t is, in
     }
 }
 
+/* A number below the normal range is zero, as it is to the instructions, which do not round it up into it. */
+static inline uint32_t rounded(float x) {
+    return fac__f32_to_bf16(__builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0, x) : x);
+}
+
 static void pack_apart(uint32_t *dst, const float *src, int64_t is, int64_t ps, int width, int ld, int64_t depth,
                        float alpha) {
     for (int64_t p = 0; p < depth; p += 2, dst += ld) {
         for (int i = 0; i < ld; i++) {
             const float *x = src + i * is + p * ps;
-            const uint32_t low = i < width ? fac__f32_to_bf16(x[0] * alpha) : 0,
-                           high = i < width && p + 1 < depth ? fac__f32_to_bf16(x[ps] * alpha) : 0;
+            const uint32_t low = i < width ? rounded(x[0] * alpha) : 0,
+                           high = i < width && p + 1 < depth ? rounded(x[ps] * alpha) : 0;
             dst[i] = low | high << 16;
         }
     }

@@ -258,8 +258,7 @@ fac_status chain_matmul_composite(const fac_call_info *info, fac_tensors matrice
     return fac__give(out, y);
 }
 
-/* self [a0, 1, a1, 1, ...] times other [1, b0, 1, b1, ...], pairs of dimensions merged. */
-enum { KRON_SHORT = 256 };
+enum { KRON_SHORT = 256 }; /* columns of kron's right factor below which its rows are short */
 
 /* t[..., x, y], one of them 1 and the other spread to `times`, as rows [..., x * y]. */
 static fac_tensor *spread_rows(fac_tensor *t, const int64_t *sizes, int n, int64_t times, bool last) {
@@ -271,6 +270,7 @@ static fac_tensor *spread_rows(fac_tensor *t, const int64_t *sizes, int n, int64
     return fac__s_reshape(spread, ints(wide, 2 * n - 1));
 }
 
+/* self [a0, 1, a1, 1, ...] times other [1, b0, 1, b1, ...], pairs of dimensions merged. */
 fac_status kron_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     int n = (int)fac__max(self->ndim, other->ndim);

@@ -49,6 +49,7 @@ static fac_status factor_real_chunk(void *ctx, int64_t begin, int64_t end, void 
     for (int64_t i = begin; i < end; i++) {
         fac__matrix_pack_padded(&a, i, l, ld);
         const int info = fac__factor_cholesky(j->dtype, j->n, l, ld, work_of(j, scratch));
+        if (info < 0) return fac_error(); /* the product within it */
         fac__clear_triangle(l, ld, j->n, j->n, j->out.item, true);
         fac__matrix_unpack(&out, i, l, ld);
         *(int32_t *)(void *)fac__matrix_at(&j->info, i) = info;

@@ -26,7 +26,8 @@ static void set_result(fac_gemm *g, const fac_tensor *out) {
     g->c_col = out->ndim > 1 ? out->strides[out->ndim - 1] : 1;
 }
 
-/* True if self is one row of n elements, the same for each row of a result of this dtype, or a matrix or batch whose rows have no gaps. */
+/* True if self is one row of n elements, the same for each row of a result of this dtype, or a matrix or batch whose rows have no gaps; then
+   g's from_row and from_batch are set. */
 static bool is_rows(const fac_tensor *self, const fac_tensor *out, fac_gemm *g) {
     const int last = self->ndim - 1;
     if (last < 0 || self->dtype != out->dtype || self->sizes[last] != g->n || self->strides[last] != 1) return false;

@@ -30,7 +30,7 @@ static fac_workspace work_of(const job *j, void *scratch) {
 
 static void put_int(const fac_matrices *m, int64_t i, int v) { *(int32_t *)(void *)fac__matrix_at(m, i) = v; }
 
-/* A matrix's factors, in the tensor or in scratch, and its pivots. */
+/* A matrix's factors, in the tensor or in scratch, and its pivots. A negative info: they failed, and the error is the thread's. */
 typedef struct factors {
     char *lu;
     int *pivots, ld, info;
@@ -46,6 +46,7 @@ static factors factor(const job *j, int64_t i, char *scratch) {
         f.ld = (int)fac__factor_ld(m, j->dtype);
         fac__matrix_pack_padded(&j->a, i, f.lu, f.ld);
         f.info = fac__factor_lu(j->dtype, m, n, f.lu, f.ld, f.pivots, work_of(j, scratch));
+        if (f.info < 0) return f;
         fac__matrix_unpack(&j->lu, i, f.lu, f.ld);
         fac__matrix_settle(&j->pivots, i, f.pivots, scratch + j->at_pivots);
         return f;
@@ -80,7 +81,11 @@ static fac_status for_all(job *j, int64_t count, double work, int64_t bytes, fac
 
 static fac_status factor_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const job *j = ctx;
-    for (int64_t i = begin; i < end; i++) put_int(&j->info, i, factor(j, i, scratch).info);
+    for (int64_t i = begin; i < end; i++) {
+        const int info = factor(j, i, scratch).info;
+        if (info < 0) return fac_error();
+        put_int(&j->info, i, info);
+    }
     return FAC_OK;
 }
 
@@ -349,7 +354,9 @@ static fac_status inverse_real_chunk(void *ctx, int64_t begin, int64_t end, void
     with.pivots = (fac_matrices){.data = (char *)pivots, .rows = j->n, .row = sizeof(int), .count = 1};
     for (int64_t i = begin; i < end; i++) {
         fac__matrix_pack_padded(&j->a, i, lu, ld);
-        put_int(&j->info, i, fac__factor_lu(j->dtype, j->n, j->n, lu, ld, pivots, work_of(j, scratch)));
+        const int info = fac__factor_lu(j->dtype, j->n, j->n, lu, ld, pivots, work_of(j, scratch));
+        if (info < 0) return fac_error();
+        put_int(&j->info, i, info);
         order_of(&with, 0, order);
         const fac_systems s = {.dtype = j->dtype,
                                .n = j->n,
@@ -446,6 +453,7 @@ static fac_status det_chunk(void *ctx, int64_t begin, int64_t end, void *scratch
     const job *j = ctx;
     for (int64_t i = begin; i < end; i++) {
         factors f = factor(j, i, scratch);
+        if (f.info < 0) return fac_error();
         put(fac__matrix_at(&j->det, i), j->kind, diagonal_product(j, &f));
     }
     return FAC_OK;
@@ -456,6 +464,7 @@ static fac_status slogdet_chunk(void *ctx, int64_t begin, int64_t end, void *scr
     const job *j = ctx;
     for (int64_t i = begin; i < end; i++) {
         factors f = factor(j, i, scratch);
+        if (f.info < 0) return fac_error();
         double complex sign = parity(f.pivots, j->n);
         double log_of = 0;
         for (int64_t r = 0; r < j->n; r++) {

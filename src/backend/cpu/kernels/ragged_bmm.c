@@ -1,7 +1,7 @@
 /* Products of matrices of different sizes, which lie one after the other in vectors. Matrices of one shape that follow each other
    are one batch; if there are several such runs, products are shared out among the threads, each computed by one of them, unless they
-   are so few and so large that each is better computed by all. Sums are those of fac__gemm, so results are the same either way, and
-   for any number of threads. */
+   are so few and so large that each is better computed by all. Which way is taken depends on the shapes alone, and sums are those of
+   fac__gemm: results are the same for any number of threads. */
 #include "backend/cpu/blas.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
