@@ -48,9 +48,9 @@ FAC_API int64_t fac_tensor_offset(const fac_tensor *t);
 FAC_API fac_dtype fac_tensor_dtype(const fac_tensor *t);
 FAC_API fac_device fac_tensor_device(const fac_tensor *t);
 FAC_API fac_layout fac_tensor_layout(const fac_tensor *t);
+FAC_API bool fac_is_mkldnn(const fac_tensor *t);
 /* Whether t is a nested tensor: a list of components whose sizes may differ. */
 FAC_API bool fac_is_nested(const fac_tensor *t);
-FAC_API bool fac_is_mkldnn(const fac_tensor *t);
 /* True if the elements lie in row-major order without gaps. */
 FAC_API bool fac_tensor_is_contiguous(const fac_tensor *t);
 /* True if the elements lie in the given order without gaps. */
