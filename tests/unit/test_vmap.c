@@ -444,6 +444,30 @@ static fac_status median_of(void *context, fac_tensors in, fac_tensor **out, siz
     return fac_error();
 }
 
+/* By its rule: the operator does not run sample by sample, of which a warning would tell. */
+static void gradients_of_cross_entropy_run_for_all_samples_at_once_S091(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    static const int64_t classes[] = {0, 2, -100, 2};
+    static const enum fac_loss_reduction reductions[] = {FAC_REDUCTION_MEAN, FAC_REDUCTION_SUM};
+    fac_tensor *x = fac_set_requires_grad(numbers(FAC_INTS(4, 3)), true),
+               *target = fac_tensor_from(classes, FAC_I64, FAC_INTS(4)), *weights = numbers(FAC_INTS(5)), *got, *want;
+    for (size_t k = 0; k < FAC_COUNT(reductions); k++) {
+        fac_tensor *loss = fac_cross_entropy(x, target, .reduction = reductions[k]);
+        warnings = 0;
+        fac_set_warning_handler(note, NULL);
+        const fac_status st = fac_grad(FAC_TENSORS(loss), FAC_TENSORS(x), &got, .grad_outputs = FAC_TENSORS(weights),
+                                       .retain_graph = true, .is_grads_batched = true);
+        fac_set_warning_handler(NULL, NULL);
+        assert_ok(st);
+        if (warnings) fail_msg("%s", warning);
+        assert_ok(fac_grad(FAC_TENSORS(loss), FAC_TENSORS(x), &want));
+        for (int i = 0; i < 5; i++)
+            assert_true(fac_allclose(fac_select(got, 0, i), fac_mul(want, fac_select(weights, 0, i)), .rtol = 1e-12,
+                                     .atol = 1e-12));
+    }
+}
+
 static void operator_without_a_rule_warns_once_S091(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -909,6 +933,7 @@ FAC_TEST_MAIN(FAC_TEST(vmap_of_add_equals_a_loop_S091), FAC_TEST(vmap_takes_the_
               FAC_TEST(random_numbers_that_differ_do_not_fit_a_shared_tensor_S091),
               FAC_TEST(levels_decide_on_random_numbers_for_themselves_S091),
               FAC_TEST(vmap_in_chunks_frees_each_before_the_next_S091),
+              FAC_TEST(gradients_of_cross_entropy_run_for_all_samples_at_once_S091),
               FAC_TEST(operator_without_a_rule_warns_once_S091), FAC_TEST(gradients_flow_through_vmap_S091),
               FAC_TEST(custom_function_in_vmap_is_refused_S091),
               FAC_TEST(custom_function_sees_samples_where_it_says_so_S091),

@@ -71,11 +71,10 @@ static fac_status reduced(batch_call *b, int64_t how, fac_tensor **out) {
 }
 
 /* [B] -> [B, 1...]: the gradient of each sample's loss, shared out among its elements where that is their mean. */
-static fac_status share_out(batch_call *b, batch_tensor *grad, int64_t elements, int rank, bool mean) {
+static fac_status share_out(batch_tensor *grad, int64_t elements, int rank, bool mean) {
     fac_tensor *next = NULL;
     FAC_TRY(batch_insert(grad, 1, rank));
     if (!mean) return FAC_OK;
-    (void)b;
     return batch_become(grad, fac__c_div_Scalar(grad->t, fac_scalar_i_(elements), &next), &next);
 }
 
@@ -94,7 +93,7 @@ static fac_status loss_backward(batch_call *b) {
         return fac__batch_loop(b);
     FAC_TRY(batch_front_all(b, true));
     FAC_TRY(batch_set(b, (size_t)i, fac_value_int(0)));
-    if (reduced_one) FAC_TRY(share_out(b, grad, self->given->numel, self->rank, how == 1));
+    if (reduced_one) FAC_TRY(share_out(grad, self->given->numel, self->rank, how == 1));
     return batch_call_op(b);
 }
 
@@ -166,7 +165,7 @@ static fac_status grad_of_rows(batch_tensor *grad, const batch_tensor *total, in
     return batch_become(grad, fac__c_expand(grad->t, FAC_INTS(-1, rows), false, &next), &next);
 }
 
-/* The same for the gradient, of as many rows: the sums that forward has kept, if it has, are rows too. */
+/* The same for the gradient, of as many rows: what forward has kept, if it has, is two numbers a row. */
 static fac_status nll_backward(batch_call *b) {
     const int i = batch_find(b, "reduction"), sums = batch_find(b, "row_sums");
     const int64_t how = fac_value_as_int(b->stack[i]);
@@ -174,7 +173,7 @@ static fac_status nll_backward(batch_call *b) {
     batch_tensor *kept = sums >= 0 ? batch_tensor_of(b, (size_t)sums) : NULL;
     fac_tensor *one = NULL;
     if (b->n != (size_t)(4 + (sums >= 0)) || (how != 1 && how != 2) || self->rank != 2 || target->rank != 1 ||
-        grad->rank != 0 || total->rank != 0 || (kept && kept->rank != 1) || self->given->numel == 0 ||
+        grad->rank != 0 || total->rank != 0 || (kept && kept->rank != 2) || self->given->numel == 0 ||
         target->given->sizes[0] != self->given->sizes[0] || fac__is_half((fac_dtype)self->given->dtype))
         return fac__batch_loop(b);
     FAC_TRY(batch_front_all(b, true));
