@@ -653,6 +653,11 @@ static void S011_other_operators_refuse_vendor_tensors_by_name(void **state) {
     fac_tensor *v = vendor(numbers(FAC_INTS(3, 3), 0)), *x = numbers(FAC_INTS(3, 3), 0), *y;
     assert_null(fac_mm(v, x));
     assert_error(FAC_ERR_UNSUPPORTED, "'aten::mm' does not take tensors of the layout _mkldnn");
+    assert_null(fac_cat(FAC_TENSORS(v, x)));
+    assert_error(FAC_ERR_UNSUPPORTED,
+                 "'aten::cat' does not take tensors of the layout _mkldnn together with strided ones");
+    assert_null(fac_cat(FAC_TENSORS(x, v)));
+    assert_error(FAC_ERR_UNSUPPORTED, "together with strided ones");
     assert_null(fac_cumsum(v, 0));
     assert_error(FAC_ERR_UNSUPPORTED, "'aten::cumsum' does not take tensors of the layout _mkldnn");
     assert_null(fac_eq(v, v));

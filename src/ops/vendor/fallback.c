@@ -38,13 +38,24 @@ typedef struct detour {
     bool vendor[MOST_ARGS]; /* arguments that are, or hold, tensors in the layout */
 } detour;
 
+/* All tensors of a list are in the layout, or none. */
+static fac_status check_list(detour *d, size_t i, fac_tensors l) {
+    size_t n = 0;
+    for (size_t k = 0; k < l.n; k++) n += fac__vendor_of(l.v[k]) != NULL;
+    FAC_CHECK(
+        n == 0 || n == l.n, FAC_ERR_UNSUPPORTED,
+        "'%s' does not take tensors of the layout _mkldnn together with strided ones: make all of them the one by "
+        "to_mkldnn, or the other by to_dense",
+        d->op->name);
+    d->vendor[i] = n > 0;
+    return FAC_OK;
+}
+
 static fac_status strided_list(detour *d, size_t i, fac_tensors l) {
+    FAC_TRY(check_list(d, i, l));
     fac_tensor **made = fac__alloc_array(l.n, sizeof *made);
     if (!made) return FAC_ERR_MEMORY;
-    for (size_t k = 0; k < l.n; k++) {
-        made[k] = fac__vendor_strided(l.v[k]);
-        d->vendor[i] |= fac__vendor_of(l.v[k]) != NULL;
-    }
+    for (size_t k = 0; k < l.n; k++) made[k] = fac__vendor_strided(l.v[k]);
     fac_status st = fac_error();
     if (st == FAC_OK) {
         d->own[i] = fac__value_tensors(made, l.n);
