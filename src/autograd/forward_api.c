@@ -6,6 +6,7 @@
 #include "autograd/leaf.h"
 #include "core/handle.h"
 #include "core/names.h"
+#include "core/nested.h"
 #include "core/tensor_make.h"
 #include "ops/batch/batch.h"
 #include "ops_gen.h"
@@ -70,7 +71,7 @@ static fac_status catch_up(fac_tensor *value) {
 
 bool fac_is_dual(const fac_tensor *t) {
     FAC_OPEN(t, "fac_is_dual", "t", false);
-    fac_tensor *value = value_of((fac_tensor *)(uintptr_t)t);
+    fac_tensor *value = value_of(fac__history_of((fac_tensor *)(uintptr_t)t));
     return catch_up(value) == FAC_OK && fac__dual_parts(fac__dual_open_part(value)) != NULL;
 }
 
@@ -178,6 +179,9 @@ static fac_status unpack_nameless(fac_tensor *t, fac_level level, fac_tensor **p
 /* Headers of the innermost scope; the tangent is NULL if t has none on the level. */
 static fac_status unpack(fac_tensor *t, fac_level level, fac_tensor **primal, fac_tensor **tangent) {
     const uint32_t names = t->names;
+    FAC_CHECK(!fac__nested_of(t), FAC_ERR_UNSUPPORTED,
+              "a nested tensor has no tangent of its own: unpack its components, or return them from the function "
+              "(unbind)");
     FAC_TRY(unpack_nameless(t, level, primal, tangent));
     if (*tangent) FAC_TRY(name_part(names, primal));
     return name_part(names, tangent);

@@ -3,6 +3,7 @@
 #include "func/derive.h"
 #include "base/base.h"
 #include "core/names.h"
+#include "core/nested.h"
 #include "core/tensor_make.h"
 #include "ops/batch/batch.h"
 #include "ops_gen.h"
@@ -97,7 +98,12 @@ static fac_status run(derivation *d, fac_func fn, void *context, fac_tensors inp
     bool connected = false;
     FAC_TRY(make_inputs(d, inputs, which, outer, &connected));
     FAC_TRY(call(d, fn, context));
-    for (size_t i = 0; i < d->n_outputs; i++) FAC_TRY(fac__batch_lower(d->outputs[i], &d->values[i]));
+    for (size_t i = 0; i < d->n_outputs; i++) {
+        FAC_CHECK(!fac__nested_of(d->outputs[i]), FAC_ERR_UNSUPPORTED,
+                  "output %zu of the function to be differentiated is a nested tensor: return its components (unbind)",
+                  i);
+        FAC_TRY(fac__batch_lower(d->outputs[i], &d->values[i]));
+    }
     return find_recorded(d, outer, connected);
 }
 

@@ -372,12 +372,65 @@ static void nested_operands_have_the_same_sizes(void **state) {
     assert_true(fac_is_same_size(t, other));
     assert_null(fac_add(t, fac_transpose(t, 1, 2)));
     assert_error(FAC_ERR_SHAPE, "nested tensors must have the same sizes, but their components have [[3, 6], [1, 6]");
+    /* both as they are given, whatever the order that they are compared in */
+    fac_tensor *one = fac_nested_tensor(FAC_TENSORS(RANDOM(2, 3), RANDOM(4, 3))),
+               *turned_view = fac_transpose(fac_nested_tensor(FAC_TENSORS(RANDOM(5, 7), RANDOM(5, 8))), 1, 2);
+    assert_null(fac_add(turned_view, one));
+    assert_error(FAC_ERR_SHAPE, "their components have [[7, 5], [8, 5]] and [[2, 3], [4, 3]]");
     assert_null(fac_add(t, v[0]));
     assert_error(FAC_ERR_UNSUPPORTED,
                  "'aten::add.Tensor' takes nested tensors together with nested ones of the same sizes");
     assert_null(fac_add_(v[0], t));
     assert_error(FAC_ERR_UNSUPPORTED, "to write to");
     assert_components(t, v);
+}
+
+/* An out form writes into the tensor that is given, however it is stored, or fails. */
+static void nested_out_forms_write_what_is_given(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *v[N], *want[N], *outs[N];
+    matrices(v, 6, false);
+    matrices(outs, 6, false);
+    fac_tensor *t = fac_nested_tensor(list(v)), *out = fac_nested_tensor(list(outs));
+    for (int i = 0; i < N; i++) want[i] = fac_mul(v[i], 2.0);
+    fac_add_out(out, t, t);
+    assert_components(out, want);
+    fac_tensor *other = fac_transpose(fac_contiguous(fac_transpose(fac_nested_tensor(list(outs)), 1, 2)), 1, 2);
+    assert_components(other, outs);
+    fac_add_out(other, t, t);
+    assert_components(other, want);
+    fac_add_(other, t);
+    for (int i = 0; i < N; i++) want[i] = fac_mul(v[i], 3.0);
+    assert_components(other, want);
+    assert_null(fac_add_out(fac_transpose(other, 1, 2), t, t));
+    assert_error(FAC_ERR_SHAPE, "nested tensors must have the same sizes");
+    assert_components(other, want);
+    assert_null(fac_add_out(v[0], t, t));
+    assert_error(FAC_ERR_UNSUPPORTED, "to write to");
+    /* two results, stored in different orders */
+    fac_tensor *mantissa = fac_clone(t), *exponent = fac_to_dtype(other, FAC_I32);
+    fac_frexp_out(mantissa, exponent, t);
+    assert_error(FAC_ERR_UNSUPPORTED,
+                 "'aten::frexp.Tensor_out' writes nested tensors whose dimensions are stored in one");
+}
+
+/* A copy is one also where there is one component, and nothing to be joined. */
+static void nested_copies_of_one_component_are_copies(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    for (int64_t columns = 1; columns <= 3; columns += 2) { /* also where transposing moves nothing */
+        fac_tensor *t = fac_nested_tensor(FAC_TENSORS(RANDOM(2, columns))), *turned_view = fac_transpose(t, 1, 2);
+        fac_tensor *a = fac_contiguous(turned_view), *b = fac_clone(turned_view, .memory_format = FAC_CONTIGUOUS);
+        fac_tensor *want = fac_clone(fac_select(turned_view, 0, 0)), *one = fac_nested_tensor(FAC_TENSORS(want));
+        assert_no_error();
+        fac_zero_(t);
+        fac_zero_(one);
+        assert_close(fac_select(a, 0, 0), fac_select(b, 0, 0));
+        assert_true(fac_item(fac_sum_all(fac_abs(want))) > 0);
+        assert_close(fac_select(a, 0, 0), want);
+        assert_close(fac_select(b, 0, 0), want);
+    }
 }
 
 static void nested_changes_in_place_are_seen_by_all(void **state) {
@@ -430,6 +483,9 @@ static void nested_copies_and_conversions(void **state) {
     assert_true(sum > 0 && sum < 144 && sum == 2 * (int64_t)(sum / 2)); /* zeros and twos */
     assert_close(fac_sum_all(copy), fac_sum_all(fac_cat(list(v))));
     assert_close(fac_mean_all(copy), fac_mean_all(fac_cat(list(v))));
+    assert_close(fac_sum(copy), fac_sum_all(copy));
+    assert_close(fac_mean(copy), fac_mean_all(copy));
+    assert_int_equal(fac_tensor_dtype(fac_sum(copy, .dtype = FAC_F32)), FAC_F32);
 }
 
 /* ---- padding -------------------------------------------------------------------------------------------------------------------- */
@@ -465,6 +521,90 @@ static void nested_to_padded_and_back(void **state) {
     assert_close(q, want);
     assert_null(fac_to_padded_tensor(x, 0));
     assert_error(FAC_ERR_UNSUPPORTED, "to_padded_tensor: expected a nested tensor as self");
+}
+
+static void nested_sizes_that_overflow_are_refused(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    const int64_t large = INT64_C(1) << 40;
+    fac_tensor *sizes = fac_zeros(FAC_INTS(0, 2), .dtype = FAC_I64),
+               *t = fac_nested_from_padded(RANDOM(0, 3, 2), sizes);
+    assert_no_error();
+    sizes_are_(fac_to_padded_tensor(t, 0, .output_size = FAC_INTS(0, 4, 5)), FAC_INTS(0, 4, 5), __FILE__, __LINE__);
+    assert_null(fac_to_padded_tensor(t, 0, .output_size = FAC_INTS(0, large, large)));
+    assert_error(FAC_ERR_OVERFLOW, "more elements than 64 bits can count");
+    /* matrices without elements are counted all the same */
+    fac_tensor *a = fac_nested_tensor(FAC_TENSORS(fac_expand(RANDOM(1, 1, 0, 3), FAC_INTS(large, large, 0, 3)))),
+               *b = fac_nested_tensor(FAC_TENSORS(fac_expand(RANDOM(1, 1, 3, 0), FAC_INTS(large, large, 3, 0))));
+    assert_no_error();
+    assert_null(fac_matmul(a, b));
+    assert_error(FAC_ERR_OVERFLOW, "more matrices than 64 bits can count");
+    fac_tensor *rows_of_none = fac_nested_tensor(FAC_TENSORS(fac_expand(RANDOM(0, 1, 1), FAC_INTS(0, large, large))));
+    assert_null(fac_layer_norm(rows_of_none, FAC_INTS(large, large)));
+    assert_error(FAC_ERR_OVERFLOW, "more elements than 64 bits can count");
+}
+
+static void nested_layer_norm_of_no_components(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *t = fac_nested_from_padded(RANDOM(0, 3, 2), fac_zeros(FAC_INTS(0, 2), .dtype = FAC_I64));
+    fac_tensor *y = fac_layer_norm(t, FAC_INTS(6));
+    assert_no_error();
+    assert_true(fac_is_nested(y));
+    assert_int_equal(fac_tensor_size(y, 0), 0);
+    y = fac_layer_norm(fac_nested_tensor(none, .dtype = FAC_F64), FAC_INTS(6));
+    assert_no_error();
+    assert_int_equal(fac_tensor_size(y, 0), 0);
+    int64_t many[200];
+    for (size_t i = 0; i < FAC_COUNT(many); i++) many[i] = 1;
+    const fac_ints too_many = {many, FAC_COUNT(many)}, no_sizes = {0};
+    assert_null(fac_layer_norm(t, too_many));
+    assert_error(FAC_ERR_SHAPE, "normalized_shape");
+    assert_null(fac_layer_norm(t, no_sizes));
+    assert_error(FAC_ERR_SHAPE, "normalized_shape");
+}
+
+/* ---- transforms of functions ------------------------------------------------------------------------------------------------------ */
+
+static fac_status nested_square(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)context, (void)n;
+    fac_tensor *t = fac_as_nested_tensor(in);
+    out[0] = fac_mul(t, t);
+    return fac_error();
+}
+static fac_status component_of_square(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    if (nested_square(context, in, out, n)) return fac_error();
+    out[0] = fac_select(out[0], 0, 0);
+    return fac_error();
+}
+
+static void nested_outputs_of_differentiated_functions_are_refused(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *x = RANDOM(2, 3), *y = RANDOM(4, 3), *ones = fac_ones_like(x), *out, *tangent, *grads[2];
+    static const char backward[] = "output 0 of the function to be differentiated is a nested tensor",
+                      forward[] = "a nested tensor has no tangent of its own";
+    const fac_tensors in = FAC_TENSORS(x, y);
+    assert_int_equal(fac_func_vjp(nested_square, NULL, in, FAC_TENSORS(fac_nested_tensor(in)), &out, grads),
+                     FAC_ERR_UNSUPPORTED);
+    assert_error(FAC_ERR_UNSUPPORTED, backward);
+    assert_null(fac_func_jacrev(nested_square, NULL, in));
+    assert_error(FAC_ERR_UNSUPPORTED, backward);
+    assert_int_equal(fac_func_jvp(nested_square, NULL, in, FAC_TENSORS(ones, NULL), &out, &tangent, 1),
+                     FAC_ERR_UNSUPPORTED);
+    assert_error(FAC_ERR_UNSUPPORTED, forward);
+    /* its components have them */
+    assert_ok(fac_func_vjp(component_of_square, NULL, in, FAC_TENSORS(ones), &out, grads));
+    assert_close(grads[0], fac_mul(x, 2.0));
+    assert_ok(fac_func_jvp(component_of_square, NULL, in, FAC_TENSORS(ones, NULL), &out, &tangent, 1));
+    assert_close(tangent, fac_mul(x, 2.0));
+    FAC_DUAL_LEVEL(level);
+    fac_tensor *t = fac_as_nested_tensor(FAC_TENSORS(fac_make_dual(x, ones), y));
+    assert_true(fac_is_dual(t));
+    assert_false(fac_is_dual(fac_as_nested_tensor(in)));
+    assert_null(fac_unpack_dual(t).primal);
+    assert_error(FAC_ERR_UNSUPPORTED, forward);
+    assert_close(fac_unpack_dual(fac_unbind(t).v[0]).tangent, ones);
 }
 
 /* ---- what is refused -------------------------------------------------------------------------------------------------------------- */
@@ -610,7 +750,10 @@ FAC_TEST_MAIN(FAC_TEST(nested_gives_its_components_back), FAC_TEST(nested_lists_
               FAC_TEST(nested_matmul_takes_heads_and_one_matrix), FAC_TEST(nested_linear_is_that_of_the_components),
               FAC_TEST(nested_functions_and_gradients_are_those_of_the_components),
               FAC_TEST(nested_operands_have_the_same_sizes), FAC_TEST(nested_changes_in_place_are_seen_by_all),
-              FAC_TEST(nested_copies_and_conversions), FAC_TEST(nested_to_padded_and_back),
-              FAC_TEST(nested_arguments_are_refused_by_name), FAC_TEST(nested_tensors_in_layers_and_checkpoints),
-              FAC_TEST(nested_tensors_are_not_of_coded_dtypes), FAC_TEST(nested_embedding_gives_rows_of_the_table),
-              FAC_TEST(nested_grad_gives_nested_gradients), FAC_TEST(nested_text_is_that_of_pytorch))
+              FAC_TEST(nested_out_forms_write_what_is_given), FAC_TEST(nested_copies_of_one_component_are_copies),
+              FAC_TEST(nested_sizes_that_overflow_are_refused), FAC_TEST(nested_layer_norm_of_no_components),
+              FAC_TEST(nested_outputs_of_differentiated_functions_are_refused), FAC_TEST(nested_copies_and_conversions),
+              FAC_TEST(nested_to_padded_and_back), FAC_TEST(nested_arguments_are_refused_by_name),
+              FAC_TEST(nested_tensors_in_layers_and_checkpoints), FAC_TEST(nested_tensors_are_not_of_coded_dtypes),
+              FAC_TEST(nested_embedding_gives_rows_of_the_table), FAC_TEST(nested_grad_gives_nested_gradients),
+              FAC_TEST(nested_text_is_that_of_pytorch))

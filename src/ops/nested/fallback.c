@@ -33,17 +33,36 @@ static fac_status refuse(const fac_operator *op) {
                     op->name);
 }
 
-/* The first nested argument; NULL if they stand in lists alone. */
-static fac_tensor *first_nested(const fac_operator *op, const fac_value *args) {
-    for (size_t i = 0; i < op->n_args; i++) {
-        fac_tensor *t = args[i].tag == FAC_TAG_TENSORS ? NULL : fac__value_header(&args[i]);
-        if (fac__nested_of(t)) return t;
-    }
-    return NULL;
+static const fac_schema *schema_of(const fac_operator *op) {
+    return atomic_load_explicit(&op->schema, memory_order_acquire);
 }
 
+/* The first nested argument that is written, as its elements have to stay where they lie; else the first nested one. NULL if they
+   stand in lists alone. */
+static fac_tensor *first_nested(const fac_operator *op, const fac_value *args) {
+    fac_tensor *first = NULL;
+    for (size_t i = 0; i < op->n_args; i++) {
+        fac_tensor *t = args[i].tag == FAC_TAG_TENSORS ? NULL : fac__value_header(&args[i]);
+        if (!fac__nested_of(t)) continue;
+        if (schema_of(op)->args[i].type.write) return t;
+        if (!first) first = t;
+    }
+    return first;
+}
+
+/* The elements of t in the order of those of `like`: t's own where they are written. */
 static fac_tensor *elements_of(const fac_operator *op, fac_tensor *t, fac_tensor *like, bool written) {
-    if (fac__nested_of(t)) return fac__nested_elements_like(t, like);
+    const fac_nested *own = fac__nested_of(t);
+    fac_tensor *elements = own ? fac__nested_elements_like(t, like) : NULL;
+    if (own && (!written || !elements || elements == own->buffer)) return elements;
+    if (elements) {
+        FAC_FAIL(
+            FAC_ERR_UNSUPPORTED,
+            "'%s' writes nested tensors whose dimensions are stored in one order only; contiguous makes a copy that "
+            "is so",
+            op->name);
+        return NULL;
+    }
     if (t->ndim == 0 && !written) return t;
     FAC_FAIL(
         FAC_ERR_UNSUPPORTED,
@@ -51,10 +70,6 @@ static fac_tensor *elements_of(const fac_operator *op, fac_tensor *t, fac_tensor
         "without dimensions, but got a plain tensor of sizes %s%s",
         op->name, FAC_SHAPE_TEXT(t), written ? " to write to" : "");
     return NULL;
-}
-
-static const fac_schema *schema_of(const fac_operator *op) {
-    return atomic_load_explicit(&op->schema, memory_order_acquire);
 }
 
 /* Into work[i] goes what stands for argument i; true if it is work's own. */

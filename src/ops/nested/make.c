@@ -76,10 +76,8 @@ static fac_status lay_out(padded *p) {
     const int d = p->shape->d;
     p->lead = d;
     while (p->lead > 0 && fills(p, p->lead - 1)) p->lead--;
-    p->inner = 1;
-    for (int k = p->lead; k < d; k++) p->inner *= p->sizes[k + 1];
-    FAC_CHECK(fac__numel(p->sizes, d + 1, &numel), FAC_ERR_OVERFLOW,
-              "a padded tensor of sizes %s has more elements than 64 bits can count",
+    FAC_CHECK(fac__numel(p->sizes, d + 1, &numel) && fac__numel(p->sizes + 1 + p->lead, d - p->lead, &p->inner),
+              FAC_ERR_OVERFLOW, "a padded tensor of sizes %s, or a row of it, has more elements than 64 bits can count",
               fac__shape_text(p->sizes, d + 1, (char[256]){0}, 256));
     p->rows = p->inner ? p->shape->offsets[p->shape->n] / p->inner : 0;
     p->all = p->inner ? numel / p->inner : 0;

@@ -42,12 +42,17 @@ fac_tensor *fac__nested_like(fac_tensor *buffer, const fac_tensor *like) {
 
 static fac_tensor *flat(fac_tensor *t) { return t ? fac__s_reshape(t, FAC_INTS(t->numel)) : NULL; }
 
-/* One after the other. */
+/* One after the other; of one, itself. */
 static fac_tensor *joined(fac_tensor **v, int64_t n, const fac_tensor *like) {
     if (n == 1) return v[0];
     if (n > 1) return fac__s_cat((fac_tensors){v, (size_t)n}, 0);
     return fac__s_empty_memory_format(FAC_INTS(0), (fac_dtype)like->dtype, FAC_STRIDED, like->device, (fac_opt_num){0},
                                       FAC_FORMAT_DEFAULT);
+}
+
+/* The same as a copy, also of one. */
+static fac_tensor *joined_copy(fac_tensor **v, int64_t n, const fac_tensor *like) {
+    return n == 1 ? fac__s_clone(v[0], FAC_CONTIGUOUS) : joined(v, n, like);
 }
 
 static fac_status check_list(fac_tensors l) {
@@ -82,8 +87,7 @@ fac_tensor *fac__nested_of_list(fac_tensors l) {
     fac_tensor **v = fac__alloc_array(l.n, sizeof *v), *buffer = NULL;
     bool all = v != NULL;
     for (size_t i = 0; i < l.n && all; i++) all = (v[i] = flat(l.v[i])) != NULL;
-    /* of one tensor: a copy all the same */
-    if (all) buffer = l.n == 1 ? fac__s_clone(v[0], FAC_CONTIGUOUS) : joined(v, (int64_t)l.n, l.v[0]);
+    if (all) buffer = joined_copy(v, (int64_t)l.n, l.v[0]);
     fac__free(v);
     return fac__nested_of_buffer(buffer, shape);
 }
@@ -97,7 +101,7 @@ fac_tensor *fac__nested_contiguous(fac_tensor *t) {
     fac_tensor **v = fac__alloc_array((size_t)n + 1, sizeof *v), *buffer = NULL;
     bool all = v != NULL;
     for (int64_t i = 0; i < n && all; i++) all = (v[i] = flat(fac__nested_component(t, i, parts.v[i]))) != NULL;
-    if (all) buffer = joined(v, n, fac__nested_of(t)->buffer);
+    if (all) buffer = joined_copy(v, n, fac__nested_of(t)->buffer);
     fac__free(v);
     return fac__nested_of_buffer(buffer, shape);
 }
@@ -146,6 +150,7 @@ fac_status fac__nested_dim(const fac_tensor *t, int64_t dim, const char *what, i
 
 fac_tensor *fac__nested_elements_like(fac_tensor *t, fac_tensor *like) {
     const fac_nested *a = fac__nested_of(t), *b = fac__nested_of(like);
+    const fac_tensor *given = t;
     int64_t dims[FAC_MAX_DIMS] = {0};
     if (fac__nested_alike(a, b)) return a->buffer;
     if (a->shape->d == b->shape->d) {
@@ -155,7 +160,7 @@ fac_tensor *fac__nested_elements_like(fac_tensor *t, fac_tensor *like) {
         if (fac__ragged_equal(fac__nested_of(t)->shape, b->shape)) return fac__nested_of(t)->buffer;
     }
     FAC_FAIL(FAC_ERR_SHAPE, "nested tensors must have the same sizes, but their components have %s and %s",
-             fac__nested_text(like, (char[256]){0}, 256), fac__nested_text(t, (char[256]){0}, 256));
+             fac__nested_text(like, (char[256]){0}, 256), fac__nested_text(given, (char[256]){0}, 256));
     return NULL;
 }
 

@@ -76,23 +76,24 @@ static fac_status check_pair(const fac_tensor *ta, const fac_tensor *tb) {
     return FAC_OK;
 }
 
-static int64_t matrices_in(const fac_nested *t, int64_t i) {
-    int64_t n = 1;
-    for (int k = 0; k < t->shape->d - 2; k++) n *= fac__nested_size(t, i, k);
-    return n;
+/* False if there are more than 64 bits can count: of matrices without elements there may be. */
+static bool matrices_in(const fac_nested *t, int64_t i, int64_t *out) {
+    int64_t sizes[FAC_MAX_DIMS];
+    for (int k = 0; k < t->shape->d - 2; k++) sizes[k] = fac__nested_size(t, i, k);
+    return fac__numel(sizes, t->shape->d - 2, out);
 }
 
 /* Three numbers for each product. */
 static fac_status product_sizes(const fac_nested *a, const fac_nested *b, int64_t **out, size_t *out_n) {
     const int d = a->shape->d;
-    int64_t count_of = 0, n = 0;
+    int64_t count_of = 0, n = 0, own = 0;
     for (int64_t i = 0; i < a->shape->n; i++)
-        FAC_CHECK(fac__add(count_of, matrices_in(a, i), &count_of) && fac__mul(count_of, 3, &n), FAC_ERR_OVERFLOW,
-                  "more matrices than 64 bits can count");
+        FAC_CHECK(matrices_in(a, i, &own) && fac__add(count_of, own, &count_of) && fac__mul(count_of, 3, &n),
+                  FAC_ERR_OVERFLOW, "components up to %lld have more matrices than 64 bits can count", (long long)i);
     int64_t *v = fac__alloc_array((size_t)n + 1, sizeof *v), *to = v;
     if (!v) return FAC_ERR_MEMORY;
     for (int64_t i = 0; i < a->shape->n; i++)
-        for (int64_t k = matrices_in(a, i); k > 0; k--) {
+        for (own = 0, (void)matrices_in(a, i, &own); own > 0; own--) {
             *to++ = fac__nested_size(a, i, d - 2);
             *to++ = fac__nested_size(a, i, d - 1);
             *to++ = fac__nested_size(b, i, d - 1);

@@ -64,18 +64,6 @@ static fac_status over_last(fac_tensor *self, fac_ints dims, bool keepdim, const
     return fac__give(out, fac__nested_of_buffer(fac__nested_by_rows(t, fn, &dtype), shape));
 }
 
-fac_status sum_dim_nested(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype,
-                          fac_tensor **out) {
-    (void)c;
-    return over_last(self, dim, keepdim, "sum", sum_rows, dtype, out);
-}
-
-fac_status mean_dim_nested(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype,
-                           fac_tensor **out) {
-    (void)c;
-    return over_last(self, dim, keepdim, "mean", mean_rows, dtype, out);
-}
-
 fac_status sum_nested(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_tensor **out) {
     (void)c;
     return fac__c_sum(fac__nested_of(self)->buffer, dtype, out);
@@ -84,6 +72,18 @@ fac_status sum_nested(const fac_call_info *c, fac_tensor *self, fac_dtype dtype,
 fac_status mean_nested(const fac_call_info *c, fac_tensor *self, fac_dtype dtype, fac_tensor **out) {
     (void)c;
     return fac__c_mean(fac__nested_of(self)->buffer, dtype, out);
+}
+
+fac_status sum_dim_nested(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype,
+                          fac_tensor **out) {
+    if (!dim.n && !keepdim) return sum_nested(c, self, dtype, out);
+    return over_last(self, dim, keepdim, "sum", sum_rows, dtype, out);
+}
+
+fac_status mean_dim_nested(const fac_call_info *c, fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype,
+                           fac_tensor **out) {
+    if (!dim.n && !keepdim) return mean_nested(c, self, dtype, out);
+    return over_last(self, dim, keepdim, "mean", mean_rows, dtype, out);
 }
 
 /* ---- layer norm --------------------------------------------------------------------------------------------------------------- */
@@ -96,6 +96,7 @@ static fac_status check_normalized(const fac_tensor *input, const fac_tensor *we
     bool fits = normalized.n > 0 && (int)normalized.n < input->ndim;
     for (size_t k = 0; k < normalized.n && fits; k++)
         fits = input->sizes[input->ndim - (int)normalized.n + (int)k] == normalized.v[k];
+    fits |= input->sizes[0] == 0 && normalized.n > 0 && normalized.n < FAC_MAX_DIMS; /* any, without components */
     FAC_CHECK(fits, FAC_ERR_SHAPE,
               "the components of the input do not all end in normalized_shape %s; they have sizes %s",
               fac__shape_text(normalized.v, (int)normalized.n, (char[256]){0}, 256),
@@ -107,14 +108,14 @@ fac_status layer_norm_nested(const fac_call_info *c, fac_tensor *input, fac_ints
                              fac_tensor *bias, double eps, bool cudnn_enable, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
-    int64_t sizes[FAC_MAX_DIMS], each = 1;
+    int64_t sizes[FAC_MAX_DIMS], each;
     FAC_TRY(check_normalized(input, weight, bias, normalized_shape));
+    FAC_CHECK(fac__numel(normalized_shape.v, (int)normalized_shape.n, &each), FAC_ERR_OVERFLOW,
+              "normalized_shape %s has a negative size, or more elements than 64 bits can count",
+              fac__shape_text(normalized_shape.v, (int)normalized_shape.n, (char[256]){0}, 256));
     fac_tensor *t = fac__nested_contiguous(input);
     if (!t) return fac_error();
-    for (size_t k = 0; k < normalized_shape.n; k++) {
-        sizes[k + 1] = normalized_shape.v[k];
-        each *= sizes[k + 1];
-    }
+    memcpy(sizes + 1, normalized_shape.v, normalized_shape.n * sizeof *sizes);
     sizes[0] = each ? t->numel / each : 0;
     fac_tensor *rows = fac__s_view(fac__nested_of(t)->buffer, (fac_ints){sizes, normalized_shape.n + 1});
     rows = rows ? fac__s_layer_norm(rows, normalized_shape, weight, bias, eps, cudnn_enable) : NULL;
