@@ -34,12 +34,11 @@ target_link_libraries(facula_internal INTERFACE facula_flags Threads::Threads
 add_library(facula_objects OBJECT ${facula_sources} ${facula_texts} ${FACULA_GEN_SOURCES})
 target_link_libraries(facula_objects PRIVATE facula_internal)
 target_compile_definitions(facula_objects PRIVATE FACULA_BUILDING)
-# With frame pointers the tables for unwinding are half as large.
-target_compile_options(facula_objects PRIVATE $<$<CONFIG:MinSizeRel>:-fno-omit-frame-pointer>)
 add_dependencies(facula_objects facula_gen)
 # Nobody steps through what opgen writes: a debug build, and one with sanitizers above all, is made sooner without optimising it.
 set_source_files_properties(${FACULA_GEN_SOURCES} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Debug>:-O0>)
-# It is most of the library, and small is better than fast for it, but where a call's own cost is what users measure.
+# It is most of the library, and small is better than fast for it, but where a call's own cost is what users measure. With frame pointers
+# its tables for unwinding are half as large.
 set(facula_fast_families activation binary copy creation fill matrix reduce shape unary view)
 list(TRANSFORM facula_fast_families REPLACE "(.+)" "${FACULA_GEN_DIR}/ops_\\1.c")
 set(facula_small_sources ${FACULA_GEN_SOURCES})
