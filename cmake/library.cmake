@@ -135,7 +135,8 @@ if(FACULA_OPERATORS)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${FACULA_OPERATORS})
     # What only some kinds of tensors need is started if the list speaks of them.
     file(READ ${FACULA_OPERATORS} facula_list)
-    foreach(kind "SPARSE;sparse|to_dense|coalesce" "NESTED;nested" "VENDOR;mkldnn" "CODED;quantize|float8|scaled_mm" "BATCHED;vmap|func_")
+    foreach(kind "SPARSE;sparse|to_dense|coalesce" "NESTED;nested" "VENDOR;mkldnn" "CODED;quantize|float8|scaled_mm"
+            "SPECIAL;special|gamma|erfinv|i0|zeta|kaiser" "BATCHED;vmap|func_")
         list(GET kind 0 name)
         list(GET kind 1 pattern)
         if(NOT facula_list MATCHES "${pattern}")

@@ -43,6 +43,15 @@ static fac_status read_cap(fac_isa *isa) {
     return FAC_FAIL(FAC_ERR_ARGUMENT, "FACULA_ISA is \"%s\"; expected \"default\", \"avx2\" or \"avx512\"", text);
 }
 
+/* A library with few operators has loops of special functions only if its list speaks of these (cmake/library.cmake). */
+#ifndef FAC_HAVE_SPECIAL
+#define FAC_HAVE_SPECIAL 1
+#endif
+#if FAC_HAVE_SPECIAL
+#define FAC_INSTALL_SPECIAL(isa) fac__install_special_##isa(fac__loops)
+#else
+#define FAC_INSTALL_SPECIAL(isa) (void)0
+#endif
 /* Each level overwrites what the lower one put there. */
 #define FAC_INSTALL_LEVEL(isa)                                   \
     do {                                                         \
@@ -50,7 +59,7 @@ static fac_status read_cap(fac_isa *isa) {
         fac__install_compare_##isa(fac__loops);                  \
         fac__install_math_##isa(fac__loops);                     \
         fac__install_activation_##isa(fac__loops);               \
-        fac__install_special_##isa(fac__loops);                  \
+        FAC_INSTALL_SPECIAL(isa);                                \
         fac__install_complex_##isa(fac__loops);                  \
         fac__install_casts_##isa(fac__casts, &fac__stream_copy); \
     } while (0)
