@@ -372,6 +372,11 @@ static void S240_a_captured_plan_outlives_its_place_in_the_cache(void **state) {
     support_need_devices(1);
     support_need_simulator();
     support_need_no_checker();
+#ifdef __SANITIZE_ADDRESS__
+    print_message(
+        "skipped: the driver's own capture has no pool of memory, and sanitizers see replays in a freed work area\n");
+    skip();
+#endif
     FAC_SCOPE(s);
     fac_stream side = fac_stream_new(cuda_device(0), 0);
     FAC_STREAM_SCOPE(on, side);

@@ -24,7 +24,7 @@ SCALAR = {
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
 CALL = re.compile(r"R_X86_64_\w+\s+([\w.]+)")
 ELEMENTARY = re.compile(r"^fac__\w+_f(32|64)_(default|avx2|avx512)$")
-ROWS = re.compile(r"^fac__(argbest|softmax_row)_f")  # of rows of elements, not of one
+ROWS = re.compile(r"^fac__(argbest|softmax_row|logsumexp_terms)_f")  # of rows of elements, not of one
 
 
 def calls_of(objdump, path):

@@ -36,7 +36,8 @@ Slip = namedtuple("Slip", "callee keyword value text usual")
 # And where any value of the type would not do.
 VALID_NAMED = {"high": "5", "physical_layout": "FAC_INTS(1, 0)", ("start", "fac_tensor *"): "slip_number_tensor", ("end", "fac_tensor *"): "slip_number_tensor"}
 
-VALID_OF = {("fac_sparse_coo_tensor_indices", "indices"): "slip_index_tensor", ("fac_sparse_coo_tensor_indices_size", "indices"): "slip_index_tensor"}
+VALID_OF = {("fac_sparse_coo_tensor_indices", "indices"): "slip_index_tensor", ("fac_sparse_coo_tensor_indices_size", "indices"): "slip_index_tensor",
+            ("fac_sparse_coo_tensor_indices_size", "size"): "FAC_INTS(5, 3)"}
 
 
 def valid(callee, parameter):

@@ -95,7 +95,7 @@ static bool same_kind(fac_value a, fac_value b) {
     if (a.tag != b.tag) return false;
     if (a.tag != FAC_TAG_TENSOR) return true;
     const fac_ints x = fac_tensor_sizes(fac_value_as_tensor(a)), y = fac_tensor_sizes(fac_value_as_tensor(b));
-    return x.n == y.n && memcmp(x.v, y.v, x.n * sizeof *x.v) == 0;
+    return x.n == y.n && (!x.n || memcmp(x.v, y.v, x.n * sizeof *x.v) == 0);
 }
 
 static void judge(const fac_operator *op, const char *text, size_t arg, int layout, fac_status st, fac_value got,
