@@ -70,6 +70,7 @@ static __attribute__((noinline)) void copy_run(char *dst, const char *src, size_
 void FAC_ISA_NAME(fac__items_copy_rows)(size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n,
                                         int64_t rows, int64_t to_row, int64_t from_row) {
     const size_t run = (size_t)n * item;
+    if (n <= 0) return; /* there may be no element to repeat */
     if (to == (int64_t)item && from == (int64_t)item && n > 4 && (run < STEP || run > LONG_RUN))
         for (; rows > 0; rows--, dst += to_row, src += from_row) memcpy(dst, src, run);
     else if (to == (int64_t)item && from == (int64_t)item && n > 4)
