@@ -48,6 +48,7 @@ struct product {
 
 static void take_rows(const product *p, int64_t g, int64_t begin, int64_t n, uint8_t *out) {
     (void)g;
+    if (p->k == 0) return; /* there may be no rows to point at */
     const uint8_t *x = (const uint8_t *)p->source + begin * p->k;
     if (!p->flip) {
         memcpy(out, x, (size_t)(n * p->k));
@@ -168,7 +169,8 @@ static void one_task(const product *p, int64_t t, uint8_t *rows) {
     int64_t away[BLOCK], corrected[BLOCK];
     uint8_t aside[ROWS * BLOCK];
     p->take(p, g, begin, n, rows);
-    if (n % FAC_DOT_ROWS) memset(rows + n * p->k, sums_beside(p), (size_t)((FAC_DOT_ROWS - n % FAC_DOT_ROWS) * p->k));
+    if (n % FAC_DOT_ROWS && p->k)
+        memset(rows + n * p->k, sums_beside(p), (size_t)((FAC_DOT_ROWS - n % FAC_DOT_ROWS) * p->k));
     for (int64_t r = 0; r < n; r += FAC_DOT_ROWS) {
         FAC_ISA_PICK(fac__dot_u8s8)(rows + r * p->k, p->k, weight + column * p->k, p->k, width, p->k, sums, BLOCK);
         for (int64_t i = 0; i < FAC_DOT_ROWS && r + i < n; i++) {
