@@ -133,7 +133,7 @@ if(FACULA_OPERATORS)
         message(FATAL_ERROR "FACULA_OPERATORS:${lines}")
     endif()
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${FACULA_OPERATORS})
-    # What only some kinds of tensors need is started if the list speaks of them.
+    # What only some kinds of tensors and the special functions need is started if the list speaks of them.
     file(READ ${FACULA_OPERATORS} facula_list)
     foreach(kind "SPARSE;sparse|to_dense|coalesce" "NESTED;nested" "VENDOR;mkldnn" "CODED;quantize|float8|scaled_mm"
             "SPECIAL;special|gamma|erfinv|i0|zeta|kaiser" "BATCHED;vmap|func_")

@@ -1,5 +1,6 @@
-/* Which kinds of tensors a build has. A library with few operators has only those that its list speaks of: cmake/library.cmake defines
-   the others as 0, and what only they need is then neither started nor linked. */
+/* Which kinds of tensors a build has, and whether it has loops of special functions. A library with few operators has only
+   what its list speaks of: cmake/library.cmake defines the others as 0, and what only they need is then neither started nor
+   linked. */
 #ifndef FAC_SRC_CORE_KINDS_H
 #define FAC_SRC_CORE_KINDS_H
 
@@ -17,6 +18,9 @@
 #endif
 #ifndef FAC_HAVE_BATCHED
 #define FAC_HAVE_BATCHED 1
+#endif
+#ifndef FAC_HAVE_SPECIAL
+#define FAC_HAVE_SPECIAL 1
 #endif
 
 #endif

@@ -5,6 +5,7 @@
 #include "backend/cpu/onednn.h"
 #include "backend/cpu/pointwise.h"
 #include "backend/cpu/workers.h"
+#include "core/kinds.h"
 #include "core/vendor.h"
 #include <facula/tensor.h>
 #include <stdlib.h>
@@ -43,10 +44,6 @@ static fac_status read_cap(fac_isa *isa) {
     return FAC_FAIL(FAC_ERR_ARGUMENT, "FACULA_ISA is \"%s\"; expected \"default\", \"avx2\" or \"avx512\"", text);
 }
 
-/* A library with few operators has loops of special functions only if its list speaks of these (cmake/library.cmake). */
-#ifndef FAC_HAVE_SPECIAL
-#define FAC_HAVE_SPECIAL 1
-#endif
 #if FAC_HAVE_SPECIAL
 #define FAC_INSTALL_SPECIAL(isa) fac__install_special_##isa(fac__loops)
 #else
