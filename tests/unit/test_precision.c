@@ -9,7 +9,7 @@
 static void set(fac_matmul_precision p) { assert_ok(fac_set_float32_matmul_precision(p)); }
 
 /* Whether MEDIUM rounds on this machine. */
-static bool rounds(void) { return FAC_ISA_PICK(fac__gemm_rounded)() != NULL; }
+static bool rounds(void) { return FAC_ISA_PICK(fac__gemm_bf16)() != NULL; }
 
 static float *values(fac_tensor *t) {
     assert_no_error();

@@ -2,7 +2,7 @@
 
    vector     one of m, n is 1 and the matrix has a contiguous side: gemv.isa.c, bound by memory
    library    large f32: oneDNN's sgemm, on blocks fixed by shape, since its bits depend on the block
-   rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_rounded.isa.c
+   rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_bf16.isa.c
    packed     all else that is floating or complex: gemm.isa.c, whose bits do not depend on the blocks, so that these may
               follow the number of threads
    integers   plain loops (blas_int.isa.c)
@@ -40,11 +40,13 @@ static const int64_t longest_side = INT64_C(1)
 
 static const fac_gemm_kernels *kernels(void) { return FAC_ISA_PICK(fac__gemm_kernels)(); }
 
-/* The way for products that may round and are worth it; NULL: they are computed as all others. */
-static fac_gemm_block_fn *rounded_block(const fac_gemm *g) {
-    if (!g->may_round || g->dtype != FAC_F32 || g->c_dtype != FAC_F32 || g->k == 0) return NULL;
+/* The way by dot products of bf16, for operands of it and for f32 that may be rounded and is worth it; NULL: as all others. */
+static fac_gemm_block_fn *bf16_block(const fac_gemm *g) {
+    if (g->k == 0) return NULL;
+    if (g->dtype == FAC_BF16) return fac__scalar_f64(g->alpha) == 1 ? FAC_ISA_PICK(fac__gemm_bf16)() : NULL;
+    if (!g->may_round || g->dtype != FAC_F32 || g->c_dtype != FAC_F32) return NULL;
     if ((double)g->m * (double)g->n * (double)g->k <= ROUNDED_WORK) return NULL;
-    return FAC_ISA_PICK(fac__gemm_rounded)();
+    return FAC_ISA_PICK(fac__gemm_bf16)();
 }
 
 static inline fac_dtype compute_type(fac_dtype d) { return d == FAC_F64 || d == FAC_C128 ? FAC_F64 : FAC_F32; }
@@ -297,7 +299,7 @@ static bool suits_library(const fac_gemm *g) {
 
 /* Whether oneDNN multiplies, and the sides of its blocks. */
 static bool use_library(const fac_gemm *g, int64_t *mb, int64_t *nb) {
-    return !rounded_block(g) && suits_library(g) && library_sides(g, mb, nb) >= LIBRARY_FEW;
+    return !bf16_block(g) && suits_library(g) && library_sides(g, mb, nb) >= LIBRARY_FEW;
 }
 
 /* C holds the compute type and its rows have no gaps, and nothing but a sum is asked for. */
@@ -313,8 +315,8 @@ static fac_status run_blocks(const fac_gemm *g) {
     fac__scalar_c128(g->alpha, job.alpha);
     job.library = use_library(g, &job.mb, &job.nb);
     if (!job.library) {
-        fac_gemm_block_fn *rounded = rounded_block(g);
-        job.block = rounded ? rounded : kern->block;
+        fac_gemm_block_fn *pairs = bf16_block(g);
+        job.block = pairs ? pairs : kern->block;
         packed_sides(g, kern, &job.mb, &job.nb);
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
     }

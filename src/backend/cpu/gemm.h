@@ -1,5 +1,5 @@
 /* The packed matrix product, one variant per instruction set (gemm.isa.c), and the matrix-vector products beside it
-   (gemv.isa.c) and products whose factors are rounded (gemm_rounded.isa.c). Callers are in blas.c; onednn.h takes the same blocks. */
+   (gemv.isa.c) and products of pairs of bf16 (gemm_bf16.isa.c). Callers are in blas.c; onednn.h takes the same blocks. */
 #ifndef FAC_SRC_BACKEND_CPU_GEMM_H
 #define FAC_SRC_BACKEND_CPU_GEMM_H
 
@@ -50,8 +50,8 @@ extern bool fac__cpu_bf16;
 
 FAC_ISA_DECLARE(const fac_gemm_kernels *, fac__gemm_kernels, (void));
 
-/* As `block`, of f32 alone, on factors rounded to bfloat16 and with no more scratch; NULL where the processor has no dot
-   products of these. */
-FAC_ISA_DECLARE(fac_gemm_block_fn *, fac__gemm_rounded, (void));
+/* As `block`, of k > 0, with no more scratch: of bf16 with an alpha of 1, or of f32 on factors rounded to bf16. NULL where the
+   processor has no dot products of these. */
+FAC_ISA_DECLARE(fac_gemm_block_fn *, fac__gemm_bf16, (void));
 
 #endif

@@ -130,12 +130,8 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
     pack_f64(dst, (const double *)(const void *)(o)->data + (at), is, ps, width, ld, depth)
 #include "backend/cpu/gemm_body.h"
 
-void FAC_ISA_NAME(fac__gemm_bf16)(const fac_gemm_block *g);
-
 static void block(const fac_gemm_block *g) {
-    if (g->dtype == FAC_BF16 && fac__cpu_bf16 && FAC_VECTOR_BYTES == 64 && g->alpha[0] == 1)
-        FAC_ISA_NAME(fac__gemm_bf16)(g);
-    else if (g->dtype == FAC_F64 || g->dtype == FAC_C128)
+    if (g->dtype == FAC_F64 || g->dtype == FAC_C128)
         block_f64(g);
     else
         block_f32(g);

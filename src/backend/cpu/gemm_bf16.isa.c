@@ -1,36 +1,45 @@
-/* The packed product of bf16 by the instruction that multiplies pairs: c += a[2p] b[2p] + a[2p + 1] b[2p + 1] in each lane, in f32. Built
-   for AVX-512, run where fac__cpu_bf16 says that the processor has it. The instruction takes subnormal operands for zero.
+/* The packed product of pairs of bf16 by the instruction that multiplies them: c += a[2p] b[2p] + a[2p + 1] b[2p + 1] in each lane, in
+   f32. The operands are bf16, or f32 that is rounded to it while it is packed. Built for AVX-512, run where fac__cpu_bf16 says that
+   the processor has it. The instructions take numbers below the normal range for zero.
 
-   As in gemm_body.h, C is computed in strips of 32 columns and panels of at most 14 rows. A panel of A is packed as [pairs][rows], a strip
-   of B as [pairs][32]; an odd depth ends with zeros. Each element of C is summed over k in order, by pairs, in passes of DEPTH; borders of
-   panels, strips and blocks do not change it. */
+   As in gemm_body.h, C goes in strips of NR columns and panels of at most MR rows, so that MR x 2 accumulators stay in registers. A
+   panel of A is packed as [pairs][rows], a strip of B as [pairs][NR]; an odd depth ends with zeros. Each element of C is summed over k
+   in order, by pairs, in passes of DEPTH; borders of panels, strips and blocks do not change it. */
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/simd.h"
+#include "core/scalar.h"
 
-void FAC_ISA_NAME(fac__gemm_bf16)(const fac_gemm_block *g);
+#if FAC_ISA_LEVEL >= 2
+#include <immintrin.h>
 
-#if FAC_VECTOR_BYTES == 64
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx512bf16"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512bf16")
-#endif
+#define WITH_BF16 __attribute__((target("avx512bf16")))
+enum {
+    LANES = 16,
+    NR = 2 * LANES,
+    MR = 14,
+    DEPTH = 2 * FAC_GEMM_KC, /* so that a packed strip takes the room that one of f32 takes */
+    GROUP = 4                /* strips packed together */
+};
 
-#define MR 14
-#define NR 32
-#define DEPTH (2 * FAC_GEMM_KC) /* so that a packed strip takes the room that one of f32 takes */
-#define GROUP 4                 /* strips packed together */
+/* Of a vector, the first n. */
+static __mmask16 lanes_of(int64_t n) { return (__mmask16)((1u << fac__max(0, fac__min(LANES, n))) - 1); }
 
-/* c[rows, 32] = from[rows, 32] (0 if NULL) + the product of a panel and a strip. `rows` is constant where this is inlined. */
-static inline __attribute__((always_inline)) void tile(const int rows, int64_t pairs, const uint32_t *a,
-                                                       const uint32_t *b, float *c, int64_t ldc, const float *from,
-                                                       int64_t ldf) {
+/* Where a strip of C begins, and which lanes of its two vectors exist. */
+typedef struct corner {
+    float *c;
+    const float *from;
+    int64_t ldc, ldf;
+    __mmask16 lanes[2];
+} corner;
+
+/* c[rows, NR] = from[rows, NR] (0 if NULL) + a[pairs][rows]^T b[pairs][NR]. `rows` is constant where this is inlined. */
+WITH_BF16 __attribute__((always_inline)) static inline void tile(const int rows, int64_t pairs, const uint32_t *a,
+                                                                 const uint32_t *b, const corner *o) {
     __m512 acc[MR][2];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) acc[i][0] = acc[i][1] = _mm512_setzero_ps();
     for (int64_t p = 0; p < pairs; p++, a += rows, b += NR) {
-        const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b), b1 = (__m512bh)_mm512_loadu_si512(b + 16);
+        const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b), b1 = (__m512bh)_mm512_loadu_si512(b + LANES);
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             const __m512bh x = (__m512bh)_mm512_set1_epi32((int)a[i]);
@@ -39,19 +48,19 @@ static inline __attribute__((always_inline)) void tile(const int rows, int64_t p
         }
     }
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; i++, c += ldc) {
-        const float *f = from ? from + i * ldf : NULL;
-        _mm512_storeu_ps(c, f ? _mm512_add_ps(_mm512_loadu_ps(f), acc[i][0]) : acc[i][0]);
-        _mm512_storeu_ps(c + 16, f ? _mm512_add_ps(_mm512_loadu_ps(f + 16), acc[i][1]) : acc[i][1]);
+    for (int i = 0; i < rows; i++) {
+        for (int v = 0; v < 2; v++) {
+            __m512 sum = acc[i][v];
+            if (o->from) sum = _mm512_add_ps(_mm512_maskz_loadu_ps(o->lanes[v], o->from + i * o->ldf + v * LANES), sum);
+            _mm512_mask_storeu_ps(o->c + i * o->ldc + v * LANES, o->lanes[v], sum);
+        }
     }
 }
 
-typedef void (*tile_fn)(int64_t pairs, const uint32_t *a, const uint32_t *b, float *c, int64_t ldc, const float *from,
-                        int64_t ldf);
-#define TILE(rows)                                                                                     \
-    static void tile##rows(int64_t pairs, const uint32_t *a, const uint32_t *b, float *c, int64_t ldc, \
-                           const float *from, int64_t ldf) {                                           \
-        tile(rows, pairs, a, b, c, ldc, from, ldf);                                                    \
+typedef void tile_fn(int64_t pairs, const uint32_t *a, const uint32_t *b, const corner *o);
+#define TILE(rows)                                                                                           \
+    WITH_BF16 static void tile##rows(int64_t pairs, const uint32_t *a, const uint32_t *b, const corner *o) { \
+        tile(rows, pairs, a, b, o);                                                                          \
     }
 TILE(1)
 TILE(2)
@@ -67,9 +76,83 @@ TILE(11)
 TILE(12)
 TILE(13)
 TILE(14)
-#undef TILE
-static const tile_fn tiles[MR] = {tile1, tile2, tile3,  tile4,  tile5,  tile6,  tile7,
-                                  tile8, tile9, tile10, tile11, tile12, tile13, tile14};
+static tile_fn *const tiles[MR] = {tile1, tile2, tile3,  tile4,  tile5,  tile6,  tile7,
+                                   tile8, tile9, tile10, tile11, tile12, tile13, tile14};
+
+/* ---- packing f32 ------------------------------------------------------------------------------------------------------------ */
+
+/* Two vectors of f32 as pairs: those of `first` below, those of `second` above. */
+WITH_BF16 static inline __m512i pairs_of(__m512 first, __m512 second) {
+    const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(first)),
+                  high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(second));
+    return _mm512_or_si512(low, _mm512_slli_epi32(high, 16));
+}
+
+/* Memory runs along the width: pair p of column i from rows 2p and 2p + 1 of src. */
+WITH_BF16 static void pack_across(uint32_t *dst, const float *src, int64_t ps, int width, int ld, int64_t depth,
+                                  float alpha) {
+    const __m512 by = _mm512_set1_ps(alpha);
+    for (int64_t p = 0; p < depth; p += 2, dst += ld) {
+        for (int i = 0; i < ld; i += LANES) {
+            const __mmask16 in = lanes_of(width - i), out = lanes_of(ld - i);
+            const __m512 first = _mm512_maskz_loadu_ps(in, src + p * ps + i);
+            const __m512 second =
+                p + 1 < depth ? _mm512_maskz_loadu_ps(in, src + (p + 1) * ps + i) : _mm512_setzero_ps();
+            _mm512_mask_storeu_epi32(dst + i, out, pairs_of(_mm512_mul_ps(first, by), _mm512_mul_ps(second, by)));
+        }
+    }
+}
+
+/* Memory runs along the depth: pairs lie side by side, and each row of them becomes a column. */
+WITH_BF16 static void pack_along(uint32_t *dst, const float *src, int64_t is, int width, int ld, int64_t depth,
+                                 float alpha) {
+    const __m512 by = _mm512_set1_ps(alpha);
+    for (int64_t p = 0; p < depth; p += 2 * LANES) {
+        const int64_t n = fac__min(2 * LANES, depth - p), pairs = (n + 1) / 2;
+        const __mmask32 in = n == 2 * LANES ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1;
+        for (int i = 0; i < width; i++) {
+            const float *row = src + i * is + p;
+            const __m512 low = _mm512_maskz_loadu_ps((__mmask16)in, row),
+                         high = _mm512_maskz_loadu_ps((__mmask16)(in >> LANES), row + LANES);
+            uint32_t line[LANES];
+            _mm512_storeu_si512(line, (__m512i)_mm512_cvtne2ps_pbh(_mm512_mul_ps(high, by), _mm512_mul_ps(low, by)));
+            for (int64_t q = 0; q < pairs; q++) dst[(p / 2 + q) * ld + i] = line[q];
+        }
+        for (int64_t q = 0; q < pairs; q++)
+            for (int i = width; i < ld; i++) dst[(p / 2 + q) * ld + i] = 0;
+    }
+}
+
+/* A number below the normal range is zero, as it is to the instructions, which do not round it up into it. */
+static inline uint32_t rounded(float x) {
+    return fac__f32_to_bf16(__builtin_fabsf(x) < 0x1p-126f ? __builtin_copysignf(0, x) : x);
+}
+
+static void pack_apart(uint32_t *dst, const float *src, int64_t is, int64_t ps, int width, int ld, int64_t depth,
+                       float alpha) {
+    for (int64_t p = 0; p < depth; p += 2, dst += ld) {
+        for (int i = 0; i < ld; i++) {
+            const float *x = src + i * is + p * ps;
+            const uint32_t low = i < width ? rounded(x[0] * alpha) : 0,
+                           high = i < width && p + 1 < depth ? rounded(x[ps] * alpha) : 0;
+            dst[i] = low | high << 16;
+        }
+    }
+}
+
+/* dst[p / 2][i] = alpha * src[i*is + p*ps] for i < width, 0 for i in [width, ld). */
+static void pack_f32(uint32_t *dst, const char *from, int64_t is, int64_t ps, int width, int ld, int64_t depth,
+                     float alpha) {
+    const float *src = (const float *)(const void *)from;
+    if (is == 1)
+        pack_across(dst, src, ps, width, ld, depth, alpha);
+    else if (ps == 1)
+        pack_along(dst, src, is, width, ld, depth, alpha);
+    else
+        pack_apart(dst, src, is, ps, width, ld, depth, alpha);
+}
+
+/* ---- packing bf16 ----------------------------------------------------------------------------------------------------------- */
 
 static inline uint32_t pair(const uint16_t *x, int64_t ps, bool both) {
     return x[0] | (both ? (uint32_t)x[ps] << 16 : 0);
@@ -92,8 +175,11 @@ static inline __attribute__((always_inline)) void turn(uint32_t *dst, const uint
 }
 
 /* dst[p*ld + i] = src[i*is + 2p*ps] and src[i*is + (2p + 1)*ps] for i < width, zeros for i in [width, ld). May write 16 elements past
-   the end. */
-static void pack(uint32_t *dst, const uint16_t *src, int64_t is, int64_t ps, int width, int ld, int64_t depth) {
+   the end. alpha is 1. */
+static void pack_bf16(uint32_t *dst, const char *from, int64_t is, int64_t ps, int width, int ld, int64_t depth,
+                      float alpha) {
+    (void)alpha;
+    const uint16_t *src = (const uint16_t *)(const void *)from;
     int64_t p = 0;
     const int64_t pairs = fac__div_up(depth, 2);
     if (ps == 1 && is != 1)
@@ -115,57 +201,57 @@ static void pack(uint32_t *dst, const uint16_t *src, int64_t is, int64_t ps, int
     }
 }
 
-/* One strip of C: all panels of A against it. */
-static void strip(const uint32_t *a, int64_t m, int h, int64_t pairs, const uint32_t *b, float *c, int64_t ldc,
-                  int cols, const float *from, int64_t ldf) {
-    for (int64_t i = 0; i < m; i += h) {
-        const int rows = (int)fac__min(h, m - i);
-        const float *f = from ? from + i * ldf : NULL;
-        if (FAC_LIKELY(cols == NR)) {
-            tiles[rows - 1](pairs, a + i * pairs, b, c + i * ldc, ldc, f, ldf);
-            continue;
-        }
-        float t[MR * NR];
-        tiles[rows - 1](pairs, a + i * pairs, b, t, NR, NULL, 0);
-        for (int r = 0; r < rows; r++)
-            for (int j = 0; j < cols; j++) c[(i + r) * ldc + j] = f ? f[r * ldf + j] + t[r * NR + j] : t[r * NR + j];
+/* ---- blocks ---------------------------------------------------------------------------------------------------------------- */
+
+typedef void pack_fn(uint32_t *dst, const char *from, int64_t is, int64_t ps, int width, int ld, int64_t depth,
+                     float alpha);
+
+static const char *element(const fac_gemm_block *g, const fac_gemm_operand *x, int64_t row, int64_t col) {
+    return x->data + (row * x->rs + col * x->cs) * fac__dtype_size(g->dtype);
+}
+
+/* All panels of A, h rows each, against one strip of B. */
+static void strip(const fac_gemm_block *g, const uint32_t *a, int h, int64_t pairs, const uint32_t *b, corner o) {
+    for (int64_t i = 0; i < g->m; i += h) {
+        const int rows = (int)fac__min(h, g->m - i);
+        tiles[rows - 1](pairs, a + i * pairs, b, &o);
+        o.c += h * o.ldc;
+        if (o.from) o.from += h * o.ldf;
     }
 }
 
-static void pass(const fac_gemm_block *g, int64_t p, int64_t depth) {
-    const int64_t pairs = fac__div_up(depth, 2), m = g->m;
-    const int h = (int)fac__div_up(m, fac__div_up(m, MR));
-    uint32_t *bs = g->scratch, *a = bs + fac__min(fac__div_up(g->n, NR), GROUP) * NR * pairs + 16;
+/* One pass over depth [p, p + depth): the first adds to g->from, later ones to C. */
+static void pass(const fac_gemm_block *g, pack_fn *pack, int64_t p, int64_t depth) {
+    const int64_t pairs = fac__div_up(depth, 2);
+    const int h = (int)fac__div_up(g->m, fac__div_up(g->m, MR));
     const float *from = p ? g->c : g->from;
-    const int64_t ldf = p ? g->ldc : g->ldf;
-    const uint16_t *from_a = (const uint16_t *)(const void *)g->a.data + p * g->a.cs,
-                   *from_b = (const uint16_t *)(const void *)g->b.data + p * g->b.rs;
-    for (int64_t i = 0; i < m; i += h) {
-        const int rows = (int)fac__min(h, m - i);
-        pack(a + i * pairs, from_a + i * g->a.rs, g->a.rs, g->a.cs, rows, rows, depth);
+    uint32_t *b = g->scratch, *a = b + fac__min(fac__div_up(g->n, NR), GROUP) * NR * pairs + LANES;
+    for (int64_t i = 0; i < g->m; i += h) {
+        const int rows = (int)fac__min(h, g->m - i);
+        pack(a + i * pairs, element(g, &g->a, i, p), g->a.rs, g->a.cs, rows, rows, depth, (float)g->alpha[0]);
     }
     for (int64_t j0 = 0; j0 < g->n; j0 += GROUP * NR) {
         const int64_t end = fac__min(g->n, j0 + GROUP * NR);
         for (int64_t j = j0; j < end; j += NR)
-            pack(bs + (j - j0) * pairs, from_b + j * g->b.cs, g->b.cs, g->b.rs, (int)fac__min(NR, end - j), NR, depth);
-        for (int64_t j = j0; j < end; j += NR)
-            strip(a, m, h, pairs, bs + (j - j0) * pairs, (float *)g->c + j, g->ldc, (int)fac__min(NR, end - j),
-                  from ? from + j : NULL, ldf);
+            pack(b + (j - j0) * pairs, element(g, &g->b, p, j), g->b.cs, g->b.rs, (int)fac__min(NR, end - j), NR, depth,
+                 1);
+        for (int64_t j = j0; j < end; j += NR) {
+            const corner o = {(float *)g->c + j,
+                              from ? from + j : NULL,
+                              g->ldc,
+                              p ? g->ldc : g->ldf,
+                              {lanes_of(end - j), lanes_of(end - j - LANES)}};
+            strip(g, a, h, pairs, b + (j - j0) * pairs, o);
+        }
     }
 }
 
-/* As fac_gemm_kernels.block, with bf16 operands and an alpha of 1. */
-void FAC_ISA_NAME(fac__gemm_bf16)(const fac_gemm_block *g) {
-    for (int64_t p = 0; p < g->k; p += DEPTH) pass(g, p, fac__min(DEPTH, g->k - p));
-    for (int64_t i = 0; g->k == 0 && !g->from && i < g->m; i++)
-        memset((float *)g->c + i * g->ldc, 0, (size_t)g->n * sizeof(float));
+static void block(const fac_gemm_block *g) {
+    pack_fn *const pack = g->dtype == FAC_F32 ? pack_f32 : pack_bf16;
+    for (int64_t p = 0; p < g->k; p += DEPTH) pass(g, pack, p, fac__min(DEPTH, g->k - p));
 }
 
-#ifdef __clang__
-#pragma clang attribute pop
+fac_gemm_block_fn *FAC_ISA_NAME(fac__gemm_bf16)(void) { return fac__cpu_bf16 ? block : NULL; }
 #else
-#pragma GCC pop_options
-#endif
-#else
-void FAC_ISA_NAME(fac__gemm_bf16)(const fac_gemm_block *g) { (void)g; }
+fac_gemm_block_fn *FAC_ISA_NAME(fac__gemm_bf16)(void) { return NULL; }
 #endif
