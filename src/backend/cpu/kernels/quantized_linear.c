@@ -494,10 +494,12 @@ static fac_status conv(const conv_call *k, fac_tensor **out) {
     FAC_TRY(check_weight(k->weight, k->bias, depth));
     FAC_TRY(check_devices(k->x, k->weight, k->bias));
     FAC_TRY(plan_conv(k->x, k->weight, &k->args, &plan));
+    int64_t rows;
+    FAC_CHECK(fac__mul(plan.batch, plan.small_count, &rows), FAC_ERR_OVERFLOW, "the input has too many positions");
     FAC_TRY(of_result(k->x, k->scale, k->zero_point, &y));
     product p = {.take = take_patches,
                  .groups = plan.groups,
-                 .rows = plan.batch * plan.small_count,
+                 .rows = rows,
                  .columns = plan.small,
                  .k = plan.large * plan.taps,
                  .plane = plan.small_count,
