@@ -37,13 +37,18 @@ target_compile_definitions(facula_objects PRIVATE FACULA_BUILDING)
 add_dependencies(facula_objects facula_gen)
 # Nobody steps through what opgen writes: a debug build, and one with sanitizers above all, is made sooner without optimising it.
 set_source_files_properties(${FACULA_GEN_SOURCES} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Debug>:-O0>)
-# It is most of the library, and small is better than fast for it, but where a call's own cost is what users measure. With frame pointers
-# its tables for unwinding are half as large.
+# That is most of the library, and small is better than fast for it, as it is for composites and formulas, whose time is that of the
+# operators they call. Tables for unwinding are half as large with frame pointers. What every call goes through is compiled for speed alone.
 set(facula_fast_families activation binary copy creation fill matrix reduce shape unary view)
 list(TRANSFORM facula_fast_families REPLACE "(.+)" "${FACULA_GEN_DIR}/ops_\\1.c")
 set(facula_small_sources ${FACULA_GEN_SOURCES})
 list(REMOVE_ITEM facula_small_sources ${facula_fast_families})
-set_source_files_properties(${facula_small_sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-Os;-fno-omit-frame-pointer>$<$<CONFIG:Debug>:-O0>")
+set(facula_framed_sources ${facula_sources} ${facula_small_sources})
+list(FILTER facula_framed_sources EXCLUDE REGEX "/src/(core|dispatch|autograd|base)/")
+set_property(SOURCE ${facula_framed_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-fno-omit-frame-pointer>)
+list(APPEND facula_small_sources ${facula_sources})
+list(FILTER facula_small_sources INCLUDE REGEX "/gen/|/src/(ops/composite|ops/batch|autograd/formulas|jit|io)/")
+set_property(SOURCE ${facula_small_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
 # An error handler that is called from here may throw.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/core/error.c PROPERTIES COMPILE_OPTIONS -fexceptions)
 set(facula_all_objects $<TARGET_OBJECTS:facula_objects>)
@@ -78,7 +83,9 @@ if(facula_isa_sources)
         # change with every line of code before it.
         # Where there are better levels the default one is for processors of before 2013: it may be smaller and slower.
         set(facula_isa_speed -O3 -falign-functions=64 -falign-loops=64)
-        if(isa STREQUAL default AND NOT facula_isas STREQUAL default AND CMAKE_C_COMPILER_ID STREQUAL GNU)
+        if(isa STREQUAL avx2) # whose processors decode 32 bytes at a time
+            set(facula_isa_speed -O3 -falign-functions=32 -falign-loops=32)
+        elseif(isa STREQUAL default AND NOT facula_isas STREQUAL default AND CMAKE_C_COMPILER_ID STREQUAL GNU)
             set(facula_isa_speed -O2 -ftree-vectorize -fvect-cost-model=dynamic)
         endif()
         target_compile_options(facula_${isa} PRIVATE ${facula_isa_flags_${isa}} "$<$<CONFIG:Release>:${facula_isa_speed}>"

@@ -60,11 +60,11 @@ static void emit_dispatch(FILE *f, const op *o) {
          call_keys(o));
     if (seeded) fputs("    const fac_draws outer_ = fac__draws_begin();\n", f);
     emit(f, o,
-         "    if (FAC_LIKELY(!fac__is_observed())) return %sfac__redispatch_$id(keys_$,args)%s;\n"
-         "    fac_status st_ = fac__observe(&fac_op_$id, keys_, true);\n"
-         "    if (!st_) st_ = fac__redispatch_$id(keys_$,args);\n"
-         "    (void)fac__observe(&fac_op_$id, keys_, false);\n    return %sst_%s;\n}\n",
-         open, close, open, close);
+         "    const bool observed_ = FAC_UNLIKELY(fac__is_observed());\n"
+         "    fac_status st_ = observed_ ? fac__observe(&fac_op_$id, keys_, true) : FAC_OK;\n"
+         "    if (FAC_LIKELY(!st_)) st_ = fac__redispatch_$id(keys_$,args);\n"
+         "    if (FAC_UNLIKELY(observed_)) (void)fac__observe(&fac_op_$id, keys_, false);\n    return %sst_%s;\n}\n",
+         open, close);
 }
 
 /* ---- the scoped form with flat arguments ---- */
