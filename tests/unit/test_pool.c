@@ -82,6 +82,38 @@ static void max_pool2d_nan_wins_and_the_first_of_equals(void **state) {
     free(at);
 }
 
+/* Windows that lie wholly in the padding, which dilation makes, give the least value of the dtype, as PyTorch's do, and a place in
+   the plane. Windows are of two elements four apart: of three in a row, the second of two windows holds the last alone. */
+static void max_pool_of_padding_alone_is_the_least_value(void **state) {
+    (void)state;
+    static const struct {
+        fac_dtype dtype;
+        double least;
+    } types[] = {{FAC_F64, -INFINITY},  {FAC_F32, -INFINITY}, {FAC_F16, -INFINITY},
+                 {FAC_BF16, -INFINITY}, {FAC_U8, 0},          {FAC_I8, INT8_MIN},
+                 {FAC_I16, INT16_MIN},  {FAC_I32, INT32_MIN}, {FAC_I64, (double)INT64_MIN}};
+    for (size_t d = 0; d < FAC_COUNT(types); d++)
+        for (int last = 0; last < 2; last++) {
+            FAC_SCOPE(s);
+            fac_tensor *x = fac_to_dtype(fac_add(fac_arange(2 * 20 * 3 * 2), 1), types[d].dtype);
+            fac_tensor *flat = fac_reshape(x, FAC_INTS(2, 20, 3, 2)), *deep = fac_reshape(x, FAC_INTS(2, 20, 1, 3, 2));
+            if (last) flat = fac_contiguous(flat, .memory_format = FAC_CHANNELS_LAST);
+            if (last) deep = fac_contiguous(deep, .memory_format = FAC_CHANNELS_LAST_3D);
+            fac_max_pool2d_with_indices_result a = fac_max_pool2d_with_indices(
+                flat, FAC_INTS(2, 2), .padding = 1, .dilations = FAC_INTS(1, 3), .stride = 1);
+            assert_sizes(a.result0, 2, 20, 4, 1);
+            fac_max_pool3d_with_indices_result b = fac_max_pool3d_with_indices(
+                deep, FAC_INTS(2, 2, 2), .padding = 1, .dilations = FAC_INTS(2, 1, 3), .stride = 1);
+            fac_max_pool1d_with_indices_result c = fac_max_pool1d_with_indices(
+                fac_reshape(x, FAC_INTS(2, 60, 2)), 2, .padding = 1, .dilation = 3, .stride = 1);
+            fac_tensor *values[] = {a.result0, b.result0, c.result0}, *places[] = {a.result1, b.result1, c.result1};
+            for (int i = 0; i < 3; i++) {
+                assert_true(fac_equal(values[i], fac_full_like(values[i], types[d].least)));
+                assert_close(places[i], fac_zeros_like(places[i]));
+            }
+        }
+}
+
 static void avg_pool2d_matches_its_definition(void **state) {
     (void)state;
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
@@ -193,6 +225,6 @@ static void max_pool_backward_refuses_bad_indices(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(max_pool2d_matches_its_definition), FAC_TEST(max_pool2d_nan_wins_and_the_first_of_equals),
-              FAC_TEST(avg_pool2d_matches_its_definition), FAC_TEST(pooling_of_other_ranks_agrees),
-              FAC_TEST(pooling_has_gradients_to_second_order), FAC_TEST(pooling_refuses_bad_arguments),
-              FAC_TEST(max_pool_backward_refuses_bad_indices))
+              FAC_TEST(max_pool_of_padding_alone_is_the_least_value), FAC_TEST(avg_pool2d_matches_its_definition),
+              FAC_TEST(pooling_of_other_ranks_agrees), FAC_TEST(pooling_has_gradients_to_second_order),
+              FAC_TEST(pooling_refuses_bad_arguments), FAC_TEST(max_pool_backward_refuses_bad_indices))

@@ -520,6 +520,13 @@ static void S011_pooling_of_the_vendor_layout(void **state) {
         assert_same(dense(a.result0), b.result0);
         assert_same(a.result1, b.result1);
         assert_spare_is_zero(a.result0);
+        /* rows -1 and 9 of nine: the padding alone */
+        a = fac_max_pool2d_with_indices(v, FAC_INTS(2, 3), .stride = 1, .padding = 1, .dilations = FAC_INTS(10, 6));
+        b = fac_max_pool2d_with_indices(x, FAC_INTS(2, 3), .stride = 1, .padding = 1, .dilations = FAC_INTS(10, 6));
+        assert_true(fac_item(fac_max(dense(a.result0))) == -INFINITY);
+        assert_same(dense(a.result0), b.result0);
+        assert_same(a.result1, b.result1);
+        assert_spare_is_zero(a.result0);
         assert_same(dense(fac_max_pool2d(v, 2)), fac_max_pool2d(x, 2));
         assert_same(dense(fac_mkldnn_max_pool2d(v, 2)), fac_max_pool2d(x, 2));
         assert_close(dense(fac_avg_pool2d(v, 3, .padding = 1)), fac_avg_pool2d(x, 3, .padding = 1), 1e-6);

@@ -144,7 +144,7 @@ static fac_tensor *as_images(fac_tensor *t) {
                           (fac_ints){order, (size_t)d});
 }
 
-/* And back, with t's batch and channels. */
+/* And back, with t's batch and channels. Windows that lie in the padding alone are not zero where no channel is. */
 static fac_tensor *of_images(fac_tensor *images, const fac_tensor *t) {
     int64_t sizes[FAC_MAX_DIMS], cells[FAC_MAX_DIMS + 1], order[FAC_MAX_DIMS];
     if (!images) return NULL;
@@ -156,8 +156,9 @@ static fac_tensor *of_images(fac_tensor *images, const fac_tensor *t) {
     fac_tensor *last = fac__s_permute(images, (fac_ints){order, (size_t)d});
     last = last ? fac__s_contiguous(last, FAC_CONTIGUOUS) : NULL;
     if (!last) return NULL;
-    return fac__vendor_over((fac_ints){sizes, (size_t)d}, FAC_VENDOR_CHANNELS,
-                            fac__s_reshape(last, (fac_ints){cells, (size_t)n}));
+    fac_tensor *y = fac__vendor_over((fac_ints){sizes, (size_t)d}, FAC_VENDOR_CHANNELS,
+                                     fac__s_reshape(last, (fac_ints){cells, (size_t)n}));
+    return y && fac__vendor_clear_spare(y) == FAC_OK ? y : NULL;
 }
 
 /* The same of what is not in the layout: a strided tensor. */

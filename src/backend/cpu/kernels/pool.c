@@ -68,8 +68,8 @@ static fac_status make_spans(pool_job *j) {
 /* ---- max -------------------------------------------------------------------------------------------------------------- */
 
 /* The first of equal elements wins; NaN wins over all. A window that lies in the padding alone (possible with dilation)
-   gives the least value and index -1, clamped to 0. */
-#define MAX_PLANE(name, E, T, GET)                                              \
+   gives the least value there is, and index 0: PyTorch's may lie outside the plane. */
+#define MAX_PLANE(name, E, T, GET, LEAST)                                       \
     static void name(const pool_job *j, int64_t plane) {                        \
         const fac_pool *p = &j->p;                                              \
         const E *from = (const E *)(const void *)j->from + plane * p->in_count; \
@@ -86,19 +86,19 @@ static fac_status make_spans(pool_job *j) {
                 best = at;                                                      \
             }                                                                   \
             indices[o] = fac__max(best, 0);                                     \
-            to[o] = from[indices[o]];                                           \
+            to[o] = best < 0 ? (E)(LEAST) : from[best];                         \
         }                                                                       \
     }
 #define SAME(x) (x)
-MAX_PLANE(max_u8, uint8_t, uint8_t, SAME)
-MAX_PLANE(max_i8, int8_t, int8_t, SAME)
-MAX_PLANE(max_i16, int16_t, int16_t, SAME)
-MAX_PLANE(max_i32, int32_t, int32_t, SAME)
-MAX_PLANE(max_i64, int64_t, int64_t, SAME)
-MAX_PLANE(max_f16, uint16_t, float, fac__f16_to_f32)
-MAX_PLANE(max_bf16, uint16_t, float, fac__bf16_to_f32)
-MAX_PLANE(max_f32, float, float, SAME)
-MAX_PLANE(max_f64, double, double, SAME)
+MAX_PLANE(max_u8, uint8_t, uint8_t, SAME, 0)
+MAX_PLANE(max_i8, int8_t, int8_t, SAME, INT8_MIN)
+MAX_PLANE(max_i16, int16_t, int16_t, SAME, INT16_MIN)
+MAX_PLANE(max_i32, int32_t, int32_t, SAME, INT32_MIN)
+MAX_PLANE(max_i64, int64_t, int64_t, SAME, INT64_MIN)
+MAX_PLANE(max_f16, uint16_t, float, fac__f16_to_f32, 0xfc00)
+MAX_PLANE(max_bf16, uint16_t, float, fac__bf16_to_f32, 0xff80)
+MAX_PLANE(max_f32, float, float, SAME, -INFINITY)
+MAX_PLANE(max_f64, double, double, SAME, -INFINITY)
 
 /* The most common case of all, windows of two columns and one or two rows and planes side by side, without clipping. */
 static void max_f32_by_2(const pool_job *j, int64_t plane) {

@@ -1,6 +1,7 @@
 /* Inner loops of pooling over channels. Elements of other dtypes are converted a point at a time. */
 #include "backend/cpu/kernels/pool_last.h"
 #include "backend/cpu/simd.h"
+#include <math.h>
 
 #define EACH_POINT(w, at)                                                      \
     for (int64_t z_ = (w)->begin[0]; z_ < (w)->end[0]; z_ += (w)->step[0])     \
@@ -18,7 +19,12 @@ static inline const void *point(const fac_pool_window *w, const void *image, int
     return elements(w, (const char *)image + (size_t)(at * w->channels) * fac__dtype_size(w->dtype), room, n);
 }
 
-#define BLOCK_FNS(T, U, DIV)                                                                                      \
+/* What a window that lies in the padding alone gives: no element is less. */
+static inline int64_t least_integer(fac_dtype d) {
+    return d == FAC_U8 ? 0 : d == FAC_I8 ? INT8_MIN : d == FAC_I16 ? INT16_MIN : d == FAC_I32 ? INT32_MIN : INT64_MIN;
+}
+
+#define BLOCK_FNS(T, U, DIV, LEAST)                                                                               \
     static void max_##T(const fac_pool_window *w, const void *image, void *to, int64_t *indices, int64_t n) {     \
         T top[FAC_POOL_BLOCK], room[FAC_POOL_BLOCK];                                                              \
         int32_t best[FAC_POOL_BLOCK];                                                                             \
@@ -34,10 +40,7 @@ static inline const void *point(const fac_pool_window *w, const void *image, int
             }                                                                                                     \
             first = false;                                                                                        \
         }                                                                                                         \
-        if (first) {                                                                                              \
-            memcpy(top, point(w, image, 0, room, n), (size_t)n * sizeof(T));                                      \
-            memset(best, 0, sizeof best);                                                                         \
-        }                                                                                                         \
+        for (int64_t c = 0; first && c < n; c++) top[c] = (T)(LEAST), best[c] = 0;                                \
         fac__tile_store(w->kind, top, to, w->dtype, 1, n);                                                        \
         for (int64_t c = 0; c < n; c++) indices[c] = best[c];                                                     \
     }                                                                                                             \
@@ -69,9 +72,9 @@ static inline const void *point(const fac_pool_window *w, const void *image, int
 static inline uint64_t divide_wrapping(uint64_t sum, uint64_t n) {
     return n == UINT64_MAX ? 0 - sum : (uint64_t)((int64_t)sum / (int64_t)n);
 }
-BLOCK_FNS(float, float, DIVIDE)
-BLOCK_FNS(double, double, DIVIDE)
-BLOCK_FNS(int64_t, uint64_t, divide_wrapping)
+BLOCK_FNS(float, float, DIVIDE, -INFINITY)
+BLOCK_FNS(double, double, DIVIDE, -INFINITY)
+BLOCK_FNS(int64_t, uint64_t, divide_wrapping, least_integer(w->dtype))
 
 void FAC_ISA_NAME(fac__pool_last_max)(const fac_pool_window *w, const void *image, void *to, int64_t *indices,
                                       int64_t n) {
