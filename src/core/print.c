@@ -356,17 +356,27 @@ static void add_sparse_suffixes(printer *p, fac_tensor *t, const fac_sparse *s) 
 
 /* ---- nested tensors -------------------------------------------------------------------------------------------------------------- */
 
-/* Owned: component i, without a history. */
-static fac_status component_of(const fac_nested *t, int64_t i, fac_tensor **out) {
+/* Owned: component i of the elements, a plain vector, without a history. */
+static fac_status view_of_component(fac_tensor *elements, const fac_nested *t, int64_t i, fac_tensor **out) {
     int64_t stored[FAC_MAX_DIMS], sizes[FAC_MAX_DIMS], strides[FAC_MAX_DIMS];
     const fac_ragged *r = t->shape;
     fac__row_major(r->sizes + i * r->d, r->d, stored);
     for (int k = 0; k < r->d; k++) {
         sizes[k] = fac__nested_size(t, i, k);
-        strides[k] = stored[t->order[k]] * t->buffer->strides[0];
+        strides[k] = stored[t->order[k]] * elements->strides[0];
     }
-    const int64_t first = t->buffer->offset + r->offsets[i] * t->buffer->strides[0];
-    return fac__view(t->buffer, sizes, strides, r->d, first, false, out);
+    const int64_t first = elements->offset + r->offsets[i] * elements->strides[0];
+    return fac__view(elements, sizes, strides, r->d, first, false, out);
+}
+
+/* The same of the buffer's. It may carry a tangent, which is left out. */
+static fac_status component_of(const fac_nested *t, int64_t i, fac_tensor **out) {
+    fac_tensor *elements;
+    FAC_TRY(fac__alias_header(t->buffer, false, &elements));
+    elements->keys &= ~fac__func_bit(FAC_KEY_FORWARD_AD);
+    const fac_status st = view_of_component(elements, t, i, out);
+    fac__unref(elements);
+    return st;
 }
 
 /* Its text, each line two spaces further in. */

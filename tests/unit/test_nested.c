@@ -579,6 +579,23 @@ static fac_status component_of_square(void *context, fac_tensors in, fac_tensor 
     return fac_error();
 }
 
+/* What the result of the same call on rows has. */
+static void nested_results_without_components_have_the_dtype_of_the_operation(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *t = fac_nested_from_padded(fac_zeros(FAC_INTS(0, 3, 2), .dtype = FAC_I32),
+                                           fac_zeros(FAC_INTS(0, 2), .dtype = FAC_I64));
+    fac_tensor *results[] = {fac_sum(t, .dim = -1), fac_mean(t, .dim = -1, .dtype = FAC_F32),
+                             fac_softmax(t, -1, .dtype = FAC_F64), fac_log_softmax(t, -1, .dtype = FAC_F32)};
+    static const fac_dtype dtypes[] = {FAC_I64, FAC_F32, FAC_F64, FAC_F32};
+    for (size_t i = 0; i < FAC_COUNT(results); i++) {
+        assert_no_error();
+        assert_true(fac_is_nested(results[i]));
+        assert_int_equal(fac_tensor_dtype(results[i]), dtypes[i]);
+        assert_int_equal(fac_tensor_size(results[i], 0), 0);
+    }
+}
+
 static void nested_outputs_of_differentiated_functions_are_refused(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -741,6 +758,22 @@ static void nested_text_is_that_of_pytorch(void **state) {
     fac_string_free(text);
 }
 
+static void nested_text_with_a_tangent_is_that_without(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_tensor *x = fac_tensor_of(1, 2), *y = fac_tensor_of(3);
+    FAC_DUAL_LEVEL(level);
+    fac_tensor *t = fac_as_nested_tensor(FAC_TENSORS(fac_make_dual(x, fac_ones_like(x)), y));
+    assert_true(fac_is_dual(t));
+    char *text = fac_tensor_string(t);
+    assert_no_error();
+    assert_string_equal(text, "nested_tensor([\n"
+                              "  tensor([1., 2.]),\n"
+                              "  tensor([3.])\n"
+                              "])");
+    fac_string_free(text);
+}
+
 FAC_TEST_MAIN(FAC_TEST(nested_gives_its_components_back), FAC_TEST(nested_lists_that_do_not_fit_are_refused),
               FAC_TEST(nested_is_a_leaf_or_keeps_the_history),
               FAC_TEST(S178_nested_bmm_and_gradients_are_those_of_the_components),
@@ -753,8 +786,9 @@ FAC_TEST_MAIN(FAC_TEST(nested_gives_its_components_back), FAC_TEST(nested_lists_
               FAC_TEST(nested_operands_have_the_same_sizes), FAC_TEST(nested_changes_in_place_are_seen_by_all),
               FAC_TEST(nested_out_forms_write_what_is_given), FAC_TEST(nested_copies_of_one_component_are_copies),
               FAC_TEST(nested_sizes_that_overflow_are_refused), FAC_TEST(nested_layer_norm_of_no_components),
+              FAC_TEST(nested_results_without_components_have_the_dtype_of_the_operation),
               FAC_TEST(nested_outputs_of_differentiated_functions_are_refused), FAC_TEST(nested_copies_and_conversions),
               FAC_TEST(nested_to_padded_and_back), FAC_TEST(nested_arguments_are_refused_by_name),
               FAC_TEST(nested_tensors_in_layers_and_checkpoints), FAC_TEST(nested_tensors_are_not_of_coded_dtypes),
               FAC_TEST(nested_embedding_gives_rows_of_the_table), FAC_TEST(nested_grad_gives_nested_gradients),
-              FAC_TEST(nested_text_is_that_of_pytorch))
+              FAC_TEST(nested_text_is_that_of_pytorch), FAC_TEST(nested_text_with_a_tangent_is_that_without))

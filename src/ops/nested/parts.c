@@ -210,7 +210,9 @@ static fac_tensor *by_runs(const fac_nested *own, fac_row_fn fn, void *context, 
 
 fac_tensor *fac__nested_by_rows(fac_tensor *t, fac_row_fn fn, void *context) {
     const fac_nested *own = fac__nested_of(t);
-    const int64_t n = own->shape->n, common = n ? fac__nested_common_size(own, own->shape->d - 1) : FAC_RAGGED;
+    const int64_t n = own->shape->n;
+    if (n == 0) return on_rows(own->buffer, 0, 1, fn, context); /* fn chooses the dtype */
+    const int64_t common = fac__nested_common_size(own, own->shape->d - 1);
     if (common > 0) return on_rows(own->buffer, own->buffer->numel / common, common, fn, context);
     int64_t *counts = fac__alloc_array((size_t)n + 1, sizeof *counts);
     fac_tensor **v = fac__alloc_array((size_t)n + 1, sizeof *v);
