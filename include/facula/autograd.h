@@ -219,6 +219,7 @@ typedef struct fac_dual {
 } fac_dual;
 /* The primal and the tangent of t on the innermost level; both belong to the innermost scope. Of a tensor without a
    tangent: t itself and NULL. Both are NULL on failure.
+   errors: UNSUPPORTED for a nested tensor, whose components have the tangents
    source: torch.autograd.forward_ad.unpack_dual */
 FAC_API fac_dual fac_unpack_dual(fac_tensor *t);
 /* Whether t carries a tangent on a level that is open. */

@@ -38,8 +38,8 @@ FAC_API const char *fac_operator_batch_rule(const fac_operator *op);
    within fn; the results are recorded in turn if recording was on and they depend on what wants a gradient, so calls
    nest.
    own:    the gradients belong to the innermost scope
-   errors: SHAPE if the output has several elements; DTYPE if an input is not floating or complex; INDEX; what fn
-           returns
+   errors: SHAPE if the output has several elements; DTYPE if an input is not floating or complex; INDEX; UNSUPPORTED
+           if the output is a nested tensor; what fn returns
    source: torch.func.grad, grad_and_value */
 FAC_API FAC_MUST fac_status fac_func_grad(fac_func fn, void *context, fac_tensors inputs, fac_tensor **out_grads,
                                           const fac_func_grad_kw *kw);
@@ -53,8 +53,9 @@ FAC_API FAC_MUST fac_status fac_func_vjp(fac_func fn, void *context, fac_tensors
 /* The outputs of fn, and their derivatives along tangents of the inputs, in forward mode; NULL leaves out an input. The
    derivative is zero for an output that does not depend on them, and NULL for one that is not floating.
    own:    outputs and tangents belong to the innermost scope
-   errors: SHAPE, DTYPE, DEVICE if a tangent differs from its input; AUTOGRAD for an operator without a tangent; what fn
-           returns. All outputs are then NULL
+   errors: SHAPE, DTYPE, DEVICE if a tangent differs from its input; AUTOGRAD for an operator without a tangent;
+           UNSUPPORTED for an output that is a nested tensor, whose components have the tangents; what fn returns. All
+           outputs are then NULL
    grad:   flows through outputs and tangents
    source: torch.func.jvp */
 FAC_API FAC_MUST fac_status fac_func_jvp(fac_func fn, void *context, fac_tensors inputs, fac_tensors tangents,
