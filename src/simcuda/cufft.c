@@ -31,7 +31,7 @@ typedef struct plan {
     CUstream stream;
 } plan;
 
-static plan *plans[MAX_PLANS];  /* a handle is an index + 1 */
+static plan *plans[MAX_PLANS];  /* a handle is an index: 0 is one, too */
 static int64_t n_plans, n_made; /* alive; made since the start */
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------------------- */
@@ -200,7 +200,7 @@ int64_t sim_cufft_count(const char *name) {
     return strcmp(name, "transforms made") == 0 ? n_made : -1;
 }
 
-static plan *plan_of(cufftHandle h) { return h > 0 && h <= MAX_PLANS ? plans[h - 1] : NULL; }
+static plan *plan_of(cufftHandle h) { return h >= 0 && h < MAX_PLANS ? plans[h] : NULL; }
 
 /* With the driver started and a current context, as cuFFT needs them: the driver's own refusals are set-up failures. */
 #define CUFFT_ENTER()                                                                 \
@@ -223,7 +223,7 @@ cufftResult cufftCreate(cufftHandle *out) {
         plans[i] = sim_new(1, sizeof **plans);
         plans[i]->automatic = true;
         n_plans++;
-        *out = i + 1;
+        *out = i;
         return CUFFT_SUCCESS;
     }
     return CUFFT_ALLOC_FAILED;
@@ -234,7 +234,7 @@ cufftResult cufftDestroy(cufftHandle h) {
     plan *p = plan_of(h);
     if (!p) return CUFFT_INVALID_PLAN;
     free(p);
-    plans[h - 1] = NULL;
+    plans[h] = NULL;
     n_plans--;
     return CUFFT_SUCCESS;
 }

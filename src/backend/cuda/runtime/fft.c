@@ -18,6 +18,7 @@ enum { BUCKETS = 512 };
 
 typedef struct plan {
     fac_cuda_fft what;
+    bool made; /* has a handle: any number is one, 0 too */
     cufftHandle handle;
     size_t work_bytes;
     fac_mutex turn; /* the plan's stream and work area, until it is executed */
@@ -129,7 +130,7 @@ static fac_status fail(cufftResult r, const char *call, const fac_cuda_fft *what
 static void destroy(const fac_cufft *fft, plan *p) {
     if (!p) return;
     const CUstreamCaptureMode mode = fac__cuda_relax();
-    if (p->handle) fft->cufftDestroy(p->handle);
+    if (p->made) fft->cufftDestroy(p->handle);
     fac__cuda_unrelax(mode);
     fac__mutex_destroy(&p->turn);
     fac__free(p);
@@ -148,17 +149,13 @@ static cufftResult make_handle(const fac_cufft *fft, plan *p) {
     long long n[FAC_CUDA_FFT_RANK];
     for (int d = 0; d < FAC_CUDA_FFT_RANK; d++) n[d] = p->what.n[d];
     cufftResult r = fft->cufftCreate(&p->handle);
-    if (r != CUFFT_SUCCESS) {
-        p->handle = 0;
-        return r;
-    }
+    if (r != CUFFT_SUCCESS) return r;
     r = fft->cufftSetAutoAllocation(p->handle, 0);
     if (r == CUFFT_SUCCESS)
         r = fft->cufftXtMakePlanMany(p->handle, p->what.rank, n, NULL, 1, 1, from_real ? real : complex, NULL, 1, 1,
                                      to_real ? real : complex, p->what.batch, &p->work_bytes, complex);
-    if (r == CUFFT_SUCCESS) return r;
-    fft->cufftDestroy(p->handle);
-    p->handle = 0;
+    p->made = r == CUFFT_SUCCESS;
+    if (!p->made) fft->cufftDestroy(p->handle);
     return r;
 }
 
@@ -169,7 +166,7 @@ static fac_status make(const fac_cufft *fft, const fac_cuda_fft *what, int index
     p->what = *what;
     fac__mutex_init(&p->turn);
     fac_status st = FAC_OK;
-    for (int tries = 0; tries < 2 && !p->handle && st == FAC_OK; tries++) {
+    for (int tries = 0; tries < 2 && !p->made && st == FAC_OK; tries++) {
         const CUstreamCaptureMode mode = fac__cuda_relax();
         const cufftResult r = make_handle(fft, p);
         fac__cuda_unrelax(mode);
