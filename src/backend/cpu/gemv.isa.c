@@ -15,9 +15,11 @@ static inline fac_vf32 load_bf16(const uint16_t *p) {
 #elif FAC_VECTOR_BYTES == 32
     return (fac_vf32)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)), 16);
 #else
-    fac_vf32 v;
-    for (int i = 0; i < FAC_LANES_F32; i++) v[i] = fac__bf16_to_f32(p[i]);
-    return v;
+    typedef uint16_t codes __attribute__((vector_size(FAC_LANES_F32 * 2)));
+    typedef uint32_t words __attribute__((vector_size(FAC_LANES_F32 * 4)));
+    codes v;
+    memcpy(&v, p, sizeof v);
+    return (fac_vf32)(__builtin_convertvector(v, words) << 16);
 #endif
 }
 static inline fac_vf32 load_f16(const uint16_t *p) {
@@ -26,9 +28,9 @@ static inline fac_vf32 load_f16(const uint16_t *p) {
 #elif FAC_VECTOR_BYTES == 32
     return (fac_vf32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 #else
-    fac_vf32 v;
+    float v[FAC_LANES_F32];
     for (int i = 0; i < FAC_LANES_F32; i++) v[i] = fac__f16_to_f32(p[i]);
-    return v;
+    return fac_load_f32(v);
 #endif
 }
 
