@@ -82,8 +82,8 @@ static void max_pool2d_nan_wins_and_the_first_of_equals(void **state) {
     free(at);
 }
 
-/* Windows that lie wholly in the padding, which dilation makes, give the least value of the dtype, as PyTorch's do, and a place in
-   the plane. Windows are of two elements four apart: of three in a row, the second of two windows holds the last alone. */
+/* Windows that lie wholly in the padding, which dilation makes, give the least value of the dtype, as PyTorch's do, and place 0:
+   windows over columns -1 and 2 of two. */
 static void max_pool_of_padding_alone_is_the_least_value(void **state) {
     (void)state;
     static const struct {
