@@ -21,7 +21,8 @@ typedef enum fac_tile_map {
     FAC_MAP_NAN_TO_ZERO,
     FAC_MAP_ABS,    /* a complex element gives its modulus in a real kind */
     FAC_MAP_SQUARE, /* |x|^2 */
-    FAC_MAP_POW     /* |x|^p */
+    FAC_MAP_POW,    /* |x|^p */
+    FAC_MAP_BITS    /* the bits of an integer, or of a real number as a double; the kind is I64 */
 } fac_tile_map;
 
 /* The kind that holds sums of d without loss of range. */
@@ -31,7 +32,14 @@ static inline fac_acc fac__acc_of(fac_dtype d) {
     return fac_dtype_is_floating(d) ? FAC_ACC_F32 : FAC_ACC_I64;
 }
 
-typedef enum fac_fold_op { FAC_FOLD_SUM, FAC_FOLD_PROD, FAC_FOLD_MAX, FAC_FOLD_MIN, FAC_FOLD_COUNT } fac_fold_op;
+typedef enum fac_fold_op {
+    FAC_FOLD_SUM,
+    FAC_FOLD_PROD,
+    FAC_FOLD_MAX,
+    FAC_FOLD_MIN,
+    FAC_FOLD_XOR,
+    FAC_FOLD_COUNT
+} fac_fold_op;
 
 typedef enum fac_finish {
     FAC_FINISH_NONE,

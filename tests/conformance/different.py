@@ -46,6 +46,9 @@ DELIBERATE = {
     "linspace": [("Mismatched", "each half is rounded once; PyTorch rounds the step too")],
 }
 
+# Operators that Facula does not have, and why.
+ABSENT = {"chalf": "there is no complex number of two halves"}
+
 # Those that concern halves only.
 OF_HALVES = {"linspace", "nn.functional.soft_margin_loss"}
 

@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 import interpret
 import lists
 from database import OPERATORS
-from different import FREE_FACTORS, HALVES, known_difference
+from different import ABSENT, FREE_FACTORS, HALVES, known_difference
 from facula import Error, Facula, NoKernel, Scope, Unsupported
 
 # Results of these depend on a generator of PyTorch's own: only shape and dtype are compared.
@@ -77,6 +77,8 @@ def compare(op, mine, theirs, what, exact, formats=False):
                 continue  # no gradient and a gradient of zeros mean the same
             raise AssertionError(f"{what} {i}: {'nothing' if a is None else 'a tensor'}, PyTorch has {'nothing' if b is None else 'a tensor'}")
         b = (b if b.layout == torch.strided else b.to_dense()).detach().resolve_conj().resolve_neg()
+        if str(b.dtype) == "torch.uint64":
+            b = b.view(torch.int64)  # there is no uint64: the same bits
         if a.shape != b.shape or a.dtype != b.dtype:
             raise AssertionError(f"{what} {i}: {a.dtype} {list(a.shape)}, PyTorch has {b.dtype} {list(b.shape)}")
         if formats:
@@ -337,8 +339,8 @@ def check_operator(f, op, dtype, mode, limit, seconds):
             out["passed"] += 1
             continue
         except interpret.Missing as e:
-            out["missing"] += 1
-            reason = f"missing {e}"
+            out["unsupported" if op.name in ABSENT else "missing"] += 1
+            reason = f"unsupported: {ABSENT[op.name]}" if op.name in ABSENT else f"missing {e}"
         except NoKernel as e:
             out["missing"] += 1
             reason = str(e)

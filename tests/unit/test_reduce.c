@@ -225,6 +225,43 @@ static void empty_folds_give_identities_or_are_refused(void **state) {
     assert_error(FAC_ERR_INDEX, "Expected reduction dim to be specified for input.numel() == 0.");
 }
 
+/* The exclusive or of elements' bits, of real numbers those of doubles: by a loop, over either dimension, in every dtype. */
+static void hash_tensor_is_the_exclusive_or_of_bits(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_F64, FAC_F32, FAC_F16, FAC_BF16, FAC_I64, FAC_I32, FAC_I16, FAC_I8, FAC_U8};
+    enum { ROWS = 70, COLUMNS = 130 };
+    for (size_t d = 0; d < FAC_COUNT(dtypes); d++) {
+        FAC_SCOPE(s);
+        const bool real = fac_dtype_is_floating(dtypes[d]);
+        static double v[ROWS * COLUMNS];
+        uint64_t rows[ROWS] = {0}, columns[COLUMNS] = {0}, all = 0;
+        fac_tensor *x = fac_sub(fac_remainder(fac_mul(fac_arange(ROWS * COLUMNS, .dtype = FAC_F64), 37), 101), 50);
+        x = fac_to_dtype(fac_reshape(real ? fac_div(x, 8) : x, FAC_INTS(ROWS, COLUMNS)), dtypes[d]);
+        assert_no_error();
+        assert_ok(fac_tensor_read(x, FAC_F64, v, ROWS * COLUMNS));
+        for (int i = 0; i < ROWS * COLUMNS; i++) {
+            uint64_t bits = (uint64_t)(int64_t)v[i];
+            if (real) memcpy(&bits, &v[i], sizeof bits);
+            all ^= bits, rows[i / COLUMNS] ^= bits, columns[i % COLUMNS] ^= bits;
+        }
+        assert_true(fac_equal(fac_hash_tensor(x), fac_tensor_from(&all, FAC_I64, FAC_SHAPE())));
+        assert_true(fac_equal(fac_hash_tensor(x, .dim = 1), fac_tensor_from(rows, FAC_I64, FAC_INTS(ROWS))));
+        assert_true(fac_equal(fac_hash_tensor(x, .dim = 0, .keepdim = true),
+                              fac_tensor_from(columns, FAC_I64, FAC_INTS(1, COLUMNS))));
+        assert_true(fac_equal(fac_hash_tensor(fac_transpose(x, 0, 1), .dim = 0),
+                              fac_tensor_from(rows, FAC_I64, FAC_INTS(ROWS))));
+        assert_no_error();
+    }
+    FAC_SCOPE(s);
+    assert_true(fac_item_int(fac_hash_tensor(fac_full(FAC_SHAPE(1), -0.0))) == INT64_MIN);
+    assert_null(fac_hash_tensor(fac_zeros(FAC_SHAPE(3)), .mode = 1));
+    assert_error(FAC_ERR_ARGUMENT, "Unknown hash_tensor mode: 1");
+    assert_null(fac_hash_tensor(fac_zeros(FAC_SHAPE(0))));
+    assert_error(FAC_ERR_ARGUMENT, "Specify the reduction dim with the 'dim' argument.");
+    assert_null(fac_hash_tensor(fac_zeros(FAC_SHAPE(2), .dtype = FAC_C64)));
+    assert_error(FAC_ERR_DTYPE, "complex");
+}
+
 static void zero_dim_tensors_accept_dim_0_and_minus_1(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -411,7 +448,7 @@ FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agr
               FAC_TEST(variance_survives_a_large_mean), FAC_TEST(long_sums_do_not_lose_what_is_added),
               FAC_TEST(extremes_find_the_first_of_equals), FAC_TEST(argmax_of_all_counts_in_row_major_order),
               FAC_TEST(nan_wins_every_comparison), FAC_TEST(empty_folds_give_identities_or_are_refused),
-              FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
+              FAC_TEST(hash_tensor_is_the_exclusive_or_of_bits), FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
               FAC_TEST(dims_and_dtypes_that_do_not_fit_are_refused), FAC_TEST(integer_sums_are_int64_and_wrap),
               FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops),
               FAC_TEST(softmax_agrees_with_loops), FAC_TEST(softmax_of_large_and_infinite_numbers),

@@ -18,6 +18,40 @@ static void shape_cat_joins_and_promotes(void **state) {
     assert_values(fac_stack(FAC_TENSORS(a, a), .dim = -1), 0, 0, 1, 1, 2, 2, 3, 3);
 }
 
+static fac_tensor *chunk_cat(fac_tensors l, int64_t dim, int64_t n) {
+    fac_value args[] = {fac_value_tensors(l.v, l.n), fac_value_int(dim), fac_value_int(n)}, result = fac_value_none();
+    fac_tensor *t = NULL;
+    if (fac_call("aten::_chunk_cat", args, 3, &result) == FAC_OK) t = fac_value_as_tensor(result);
+    if (t) t = fac_clone(t);
+    fac_value_release(&args[0]);
+    fac_value_release(&result);
+    return t;
+}
+
+static void shape_chunk_cat_joins_pieces_and_fills_up(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = counting(5, 2), *b = fac_arange(3);
+    fac_tensor *t = chunk_cat(FAC_TENSORS(a, b), 0, 2);
+    assert_values(t, 0, 1, 2, 3, 4, 5, 0, 1, 6, 7, 8, 9, 0, 0, 2, 0);
+    assert_int_equal(fac_tensor_size(t, 0), 2);
+    t = chunk_cat(FAC_TENSORS(a), -1, 3);
+    assert_values(t, 0, 1, 0, 2, 3, 0, 4, 5, 0, 6, 7, 0, 8, 9, 0);
+    assert_int_equal(fac_tensor_size(t, 1), 3);
+    assert_null(chunk_cat(FAC_TENSORS(a), 0, 0));
+    assert_error(FAC_ERR_ARGUMENT, "positive num_chunks");
+    assert_null(chunk_cat(FAC_TENSORS(a, b), -1, 2));
+    assert_error(FAC_ERR_INDEX, "not negative");
+    assert_null(chunk_cat(FAC_TENSORS(a, b), 1, 2));
+    assert_error(FAC_ERR_INDEX, "dim < ndim");
+    assert_null(chunk_cat(FAC_TENSORS(a, counting(4, 2)), 1, 2));
+    assert_error(FAC_ERR_SHAPE, "equal sizes before dimension 1");
+    assert_null(chunk_cat(FAC_TENSORS(a, fac_zeros(FAC_SHAPE(0, 2), .dtype = FAC_I64)), 0, 2));
+    assert_error(FAC_ERR_SHAPE, "non-empty tensors");
+    assert_null(chunk_cat(FAC_TENSORS(a), 0, INT64_MAX));
+    assert_error(FAC_ERR_OVERFLOW, "num_chunks");
+}
+
 static void shape_cat_refuses_what_does_not_fit(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -157,8 +191,9 @@ static void shape_survives_failing_allocations(void **state) {
     support_fail_each_allocation(join_and_pad, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_cat_refuses_what_does_not_fit),
-              FAC_TEST(shape_repeats_and_tiles), FAC_TEST(shape_flips_rolls_and_turns),
-              FAC_TEST(shape_triangles_also_in_place), FAC_TEST(shape_pads_in_every_mode),
-              FAC_TEST(shape_diagonals_and_grids), FAC_TEST(shape_gradients_agree_with_differences),
-              FAC_TEST(shape_border_gradients_agree_with_differences), FAC_TEST(shape_survives_failing_allocations))
+FAC_TEST_MAIN(FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_chunk_cat_joins_pieces_and_fills_up),
+              FAC_TEST(shape_cat_refuses_what_does_not_fit), FAC_TEST(shape_repeats_and_tiles),
+              FAC_TEST(shape_flips_rolls_and_turns), FAC_TEST(shape_triangles_also_in_place),
+              FAC_TEST(shape_pads_in_every_mode), FAC_TEST(shape_diagonals_and_grids),
+              FAC_TEST(shape_gradients_agree_with_differences), FAC_TEST(shape_border_gradients_agree_with_differences),
+              FAC_TEST(shape_survives_failing_allocations))

@@ -96,6 +96,72 @@ fac_status cat_explicit(const fac_call_info *c, fac_tensors tensors, int64_t dim
     return st;
 }
 
+/* ---- pieces ----------------------------------------------------------------------------------------------------------------- */
+
+static fac_status check_pieces(const fac_tensor *t, const fac_tensor *first, size_t i, int64_t dim) {
+    FAC_CHECK(t->numel > 0, FAC_ERR_SHAPE, "_chunk_cat expects non-empty tensors, but tensor %zu has sizes %s", i,
+              FAC_SHAPE_TEXT(t));
+    FAC_CHECK(dim < t->ndim, FAC_ERR_INDEX,
+              "_chunk_cat expects dim < ndim for all tensors, but dim is %lld and tensor %zu has sizes %s",
+              (long long)dim, i, FAC_SHAPE_TEXT(t));
+    for (int64_t d = 0; d < dim; d++)
+        FAC_CHECK(t->sizes[d] == first->sizes[d], FAC_ERR_SHAPE,
+                  "_chunk_cat expects equal sizes before dimension %lld, but tensor %zu has %s and tensor 0 has %s",
+                  (long long)dim, i, FAC_SHAPE_TEXT(t), FAC_SHAPE_TEXT(first));
+    FAC_CHECK(t->dtype == first->dtype, FAC_ERR_DTYPE,
+              "_chunk_cat expects one dtype, but tensor 0 is %s and tensor %zu is %s",
+              fac_dtype_name((fac_dtype)first->dtype), i, fac_dtype_name((fac_dtype)t->dtype));
+    return FAC_OK;
+}
+
+/* dim among those of every tensor. */
+static fac_status dim_of_pieces(fac_tensors l, int64_t dim, int64_t *out) {
+    bool same = true;
+    for (size_t i = 1; i < l.n; i++) same = same && l.v[i]->ndim == l.v[0]->ndim;
+    *out = dim;
+    if (same) return fac__wrap_dim(dim, l.v[0]->ndim, out);
+    FAC_CHECK(dim >= 0, FAC_ERR_INDEX,
+              "_chunk_cat expects a dim that is not negative where numbers of dimensions differ, but got %lld",
+              (long long)dim);
+    return FAC_OK;
+}
+
+/* The pieces of a tensor as rows behind its first dimensions: [#, n, elements of a piece]. */
+static fac_tensor *pieces(fac_tensor *t, int64_t dim, int64_t n) {
+    int64_t pads[2 * FAC_MAX_DIMS] = {0}, sizes[FAC_MAX_DIMS];
+    const int64_t spare = fac__div_up(t->sizes[dim], n) * n - t->sizes[dim];
+    pads[2 * (t->ndim - 1 - dim) + 1] = spare;
+    if (spare) t = fac__s_constant_pad_nd(t, (fac_ints){pads, 2 * (size_t)(t->ndim - dim)}, fac_scalar_i_(0));
+    if (!t) return NULL;
+    for (int64_t d = 0; d < dim; d++) sizes[d] = t->sizes[d];
+    sizes[dim] = n, sizes[dim + 1] = -1;
+    return fac__s_reshape(t, (fac_ints){sizes, (size_t)dim + 2});
+}
+
+fac_status chunk_cat_composite(const fac_call_info *c, fac_tensors tensors, int64_t dim, int64_t num_chunks,
+                               fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    int64_t d, padded;
+    FAC_CHECK(num_chunks >= 1, FAC_ERR_ARGUMENT, "_chunk_cat expects a positive num_chunks, but got %lld",
+              (long long)num_chunks);
+    FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "_chunk_cat expects a non-empty list of tensors");
+    FAC_TRY(dim_of_pieces(tensors, dim, &d));
+    FAC_CHECK(d + 2 <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a result of %lld dimensions has too many", (long long)d + 2);
+    for (size_t i = 0; i < tensors.n; i++) {
+        FAC_TRY(check_pieces(tensors.v[i], tensors.v[0], i, d));
+        FAC_CHECK(fac__add(tensors.v[i]->sizes[d], num_chunks, &padded), FAC_ERR_OVERFLOW,
+                  "num_chunks %lld is too large", (long long)num_chunks);
+    }
+    fac_tensor **parts = fac__alloc_array(tensors.n, sizeof *parts);
+    if (!parts) return fac_error();
+    bool all = true;
+    for (size_t i = 0; i < tensors.n && all; i++) all = (parts[i] = pieces(tensors.v[i], d, num_chunks)) != NULL;
+    const fac_status st = all ? fac__c_cat((fac_tensors){parts, tensors.n}, d + 1, out) : fac_error();
+    fac__free(parts);
+    return st;
+}
+
 /* ---- stacks ----------------------------------------------------------------------------------------------------------------- */
 
 typedef fac_tensor *(*reshape_one)(fac_tensor *t, int64_t dim);

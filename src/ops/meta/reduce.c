@@ -175,6 +175,16 @@ fac_status any_dim_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool k
     return declare_reduced(s, 0, self, mask, keepdim, truth_dtype(self));
 }
 
+/* Bits of results that PyTorch gives as uint64. */
+fac_status hash_tensor_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, int64_t mode) {
+    uint64_t mask;
+    FAC_CHECK(mode == 0, FAC_ERR_ARGUMENT, "Unknown hash_tensor mode: %lld; there is 0, exclusive or", (long long)mode);
+    FAC_TRY(refuse_complex(self));
+    FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
+    FAC_TRY(check_not_empty(self, mask, dim.n > 0, FAC_ERR_ARGUMENT));
+    return declare_reduced(s, 0, self, mask, keepdim, FAC_I64);
+}
+
 fac_status count_nonzero_dims_meta(fac_structured *s, fac_tensor *self, fac_ints dim) {
     uint64_t mask;
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));

@@ -5,7 +5,8 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/kernels/tile.h"
 
-/* acc = acc (op) x[0] (op) ... (op) x[n-1]. NaN wins over every number in MAX and MIN. Complex kinds: SUM and PROD only. */
+/* acc = acc (op) x[0] (op) ... (op) x[n-1]. NaN wins over every number in MAX and MIN. Complex kinds: SUM and PROD only. XOR: I64
+   only. */
 typedef void (*fac_fold_row_fn)(const void *x, int64_t n, void *acc);
 /* acc[j] = acc[j] (op) x[i*ld + j] over i, for j < w. `ld` is in elements. */
 typedef void (*fac_fold_col_fn)(const void *x, int64_t ld, int64_t rows, int64_t w, void *acc);

@@ -184,6 +184,7 @@ static void sum_row_c128(const void *vx, int64_t n, void *vacc) {
 /* A NaN is taken when it comes, and kept: no comparison with it is true. */
 #define LARGER(x, a) ((x) > (a) || (x) != (x) ? (x) : (a))
 #define SMALLER(x, a) ((x) < (a) || (x) != (x) ? (x) : (a))
+#define EXCLUSIVE_OR(x, a) ((x) ^ (a))
 #define LARGER_INT(x, a) ((x) > (a) ? (x) : (a))
 #define SMALLER_INT(x, a) ((x) < (a) ? (x) : (a))
 
@@ -210,6 +211,7 @@ static void sum_row_c128(const void *vx, int64_t n, void *vacc) {
 PROD_ROW(prod_row_f32, float, 16)
 PROD_ROW(prod_row_f64, double, 8)
 LANES_ROW(prod_row_u64, uint64_t, 8, MUL)
+LANES_ROW(xor_row_i64, int64_t, 16, EXCLUSIVE_OR)
 LANES_ROW(max_row_i64, int64_t, 16, LARGER_INT)
 LANES_ROW(min_row_i64, int64_t, 16, SMALLER_INT)
 
@@ -326,6 +328,7 @@ COL(max_col_f32, float, LARGER)
 COL(min_col_f32, float, SMALLER)
 COL(max_col_f64, double, LARGER)
 COL(min_col_f64, double, SMALLER)
+COL(xor_col_i64, int64_t, EXCLUSIVE_OR)
 COL(max_col_i64, int64_t, LARGER_INT)
 COL(min_col_i64, int64_t, SMALLER_INT)
 
@@ -367,6 +370,7 @@ const fac_fold_table FAC_ISA_NAME(fac__folds) = {
                        {prod_row_c128, prod_col_c128}},
     [FAC_FOLD_MAX] = {{max_row_f32, max_col_f32}, {max_row_f64, max_col_f64}, {max_row_i64, max_col_i64}, {NULL, NULL}},
     [FAC_FOLD_MIN] = {{min_row_f32, min_col_f32}, {min_row_f64, min_col_f64}, {min_row_i64, min_col_i64}, {NULL, NULL}},
+    [FAC_FOLD_XOR] = {[FAC_ACC_I64] = {xor_row_i64, xor_col_i64}},
 };
 
 /* The rounding of the mean is taken out again: m2 = sum d^2 - (sum d)^2 / n with d = x - mean. */

@@ -117,6 +117,13 @@ fac_status count_nonzero_dims_cpu(fac_structured *s, fac_tensor *self, fac_ints 
     return count(s, self, FAC_FOLD_SUM);
 }
 
+fac_status hash_tensor_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim, int64_t mode) {
+    (void)dim, (void)keepdim, (void)mode;
+    fac_reduction r = {
+        .op = FAC_FOLD_XOR, .kind = FAC_ACC_I64, .map = self->dtype == FAC_I64 ? FAC_MAP_NONE : FAC_MAP_BITS};
+    return run(s, &r, self);
+}
+
 /* ---- norms --------------------------------------------------------------------------------------------------------------- */
 
 fac_status vector_norm_cpu(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim,

@@ -21,6 +21,10 @@ void fac__tile_load_map(fac_acc k, void *dst, const void *src, fac_dtype d, int6
         FAC_ISA_PICK(fac__tile_nonzero)(dst, src, d, stride, n);
         return;
     }
+    if (map == FAC_MAP_BITS) {
+        fac__tile_load(fac_dtype_is_floating(d) ? FAC_ACC_F64 : FAC_ACC_I64, dst, src, d, stride, n);
+        return;
+    }
     const bool in_place =
         stride == 1 && map != FAC_MAP_NONE && (k == FAC_ACC_F32 || k == FAC_ACC_F64) && fac__acc_is(k, d);
     if (fac_dtype_is_complex(d) && k != FAC_ACC_C128)
