@@ -208,7 +208,13 @@ class Scope:
         self.lib.fac_error_clear()
 
     def wrap(self, t):
-        """A Facula tensor like a torch tensor: same sizes, strides and offset; on the CPU over its memory."""
+        """A Facula tensor like a torch tensor: same sizes, strides and offset; on the CPU over its memory. One of compressed rows
+        is made of its parts."""
+        if t.layout == torch.sparse_csr and t.dtype in DTYPE_CODE:
+            t = t.detach()
+            parts = {"crow_indices": t.crow_indices(), "col_indices": t.col_indices(), "values": t.values()}
+            return self.call("aten::sparse_csr_tensor.crow_col_value_size",
+                             {**{name: self.wrap(part) for name, part in parts.items()}, "size": list(t.shape)})[0]
         if t.layout != torch.strided or t.dtype not in DTYPE_CODE:
             raise Unsupported(f"a {t.layout} tensor of {t.dtype}")
         t = t.detach().resolve_conj().resolve_neg()

@@ -212,6 +212,63 @@ static void products_agree_with_strided(void **state) {
     }
 }
 
+static fac_status reduced_product_of(void *context, fac_tensors in, fac_tensor **out, size_t n) {
+    (void)n;
+    out[0] = fac_sparse_mm_reduce(in.v[0], in.v[1], context);
+    return fac_error();
+}
+
+/* The terms of each row by a loop; the second row has none. */
+static void products_are_reduced_by_sum_mean_or_extreme(void **state) {
+    (void)state;
+    static const char *const how[] = {"sum", "mean", "amax", "amin"};
+    static const double a[] = {1, 0, 2, 0, 0, 0, 3, -4, 0, 0, 0, -1};
+    enum { N = 4, M = 3, P = 2 };
+    for (size_t r = 0; r < FAC_COUNT(how); r++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_tensor_from(a, FAC_F64, FAC_INTS(N, M)), *y = RANDOM(M, P);
+        double *b = numbers(y), want[N * P] = {0};
+        for (int i = 0; i < N; i++)
+            for (int j = 0; j < P; j++) {
+                double sum = 0, most = -INFINITY, least = INFINITY;
+                int terms = 0;
+                for (int k = 0; k < M; k++) {
+                    if (a[i * M + k] == 0) continue;
+                    const double term = a[i * M + k] * b[k * P + j];
+                    terms++, sum += term, most = fmax(most, term), least = fmin(least, term);
+                }
+                const double results[] = {sum, sum / (terms ? terms : 1), most, least};
+                if (terms) want[i * P + j] = results[r];
+            }
+        free(b);
+        assert_close(fac_sparse_mm_reduce(fac_to_sparse_csr(x), y, how[r]),
+                     fac_tensor_from(want, FAC_F64, FAC_INTS(N, P)));
+        fac_tensor *leaf = fac_set_requires_grad(fac_to_sparse_csr(x), true);
+        fac_set_requires_grad(y, true);
+        assert_ok(fac_gradcheck(reduced_product_of, (void *)(uintptr_t)how[r], FAC_TENSORS(leaf, y), 1));
+        fac_tensor *halves = fac_sparse_mm_reduce(fac_to_sparse_csr(fac_to_dtype(x, FAC_F16)),
+                                                  fac_to_dtype(fac_detach(y), FAC_F16), how[r]);
+        assert_near(fac_to_dtype(halves, FAC_F64), fac_tensor_from(want, FAC_F64, FAC_INTS(N, P)), 2e-3);
+        fac_tensor *none = fac_to_sparse_csr(fac_zeros(FAC_INTS(2, M), .dtype = FAC_F64));
+        assert_close(fac_sparse_mm_reduce(none, y, how[r]), fac_zeros(FAC_INTS(2, P), .dtype = FAC_F64));
+    }
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_to_sparse_csr(matrix()), *y = RANDOM(4, 2), *grad;
+    assert_null(fac_sparse_mm_reduce(x, y, "prod"));
+    assert_error(FAC_ERR_ARGUMENT, "one of sum, mean, amax or amin but got prod");
+    assert_null(fac_sparse_mm_reduce(fac_to_sparse(matrix()), y, "sum"));
+    assert_error(FAC_ERR_UNSUPPORTED, "CSR");
+    assert_null(fac_sparse_mm_reduce(x, RANDOM(3, 2), "sum"));
+    assert_error(FAC_ERR_SHAPE, "cannot be multiplied");
+    /* The first of equal terms has the gradient. */
+    static const double ones[] = {1, 1, 1};
+    y = fac_set_requires_grad(fac_ones(FAC_INTS(3, 1), .dtype = FAC_F64), true);
+    x = fac_sparse_mm_reduce(fac_to_sparse_csr(fac_tensor_from(ones, FAC_F64, FAC_INTS(1, 3))), y, "amax");
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(x)), FAC_TENSORS(y), &grad));
+    static const double first[] = {1, 0, 0};
+    assert_close(grad, fac_tensor_from(first, FAC_F64, FAC_INTS(3, 1)));
+}
+
 static void S178_bmm_takes_sparse_batches(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -488,7 +545,8 @@ FAC_TEST_MAIN(FAC_TEST(S011_every_layout_gives_its_elements_back), FAC_TEST(S011
               FAC_TEST(indices_are_looked_at), FAC_TEST(S108_sub_and_add_agree_with_strided),
               FAC_TEST(S108_forms_in_place_and_out_change_what_is_given),
               FAC_TEST(functions_that_keep_zeros_change_values_alone), FAC_TEST(products_agree_with_strided),
-              FAC_TEST(S178_bmm_takes_sparse_batches), FAC_TEST(sampled_products_keep_the_pattern),
+              FAC_TEST(products_are_reduced_by_sum_mean_or_extreme), FAC_TEST(S178_bmm_takes_sparse_batches),
+              FAC_TEST(sampled_products_keep_the_pattern),
               FAC_TEST(gradients_of_sparse_inputs_are_those_of_their_values), FAC_TEST(sums_agree_with_strided),
               FAC_TEST(shapes_agree_with_strided), FAC_TEST(gradients_of_sparse_leaves_have_their_pattern),
               FAC_TEST(gradients_pass_through_layouts), FAC_TEST(values_have_a_gradient),

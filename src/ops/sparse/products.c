@@ -224,6 +224,91 @@ fac_status sparse_mm_composite(const fac_call_info *c, fac_tensor *sparse, fac_t
     return fac__c_mm(sparse, dense, out);
 }
 
+/* What is reduced: terms[e, j] = values[e] * dense[columns[e], j] over the elements e of each row. */
+typedef struct terms {
+    fac_tensor *begin, *columns, *rows, *values, *dense;
+    int64_t n, z, p; /* rows, elements, columns of the result */
+} terms;
+
+static fac_status terms_of(fac_tensor *sparse, fac_tensor *dense, terms *t) {
+    const fac_sparse *s = fac__sparse_of(sparse);
+    t->begin = fac__sparse_long(s->indices), t->columns = fac__sparse_long(s->plain);
+    t->values = fac__s_values(sparse), t->dense = dense;
+    if (!t->begin || !t->columns || !t->values) return fac_error();
+    t->n = sparse->sizes[0], t->z = t->values->numel, t->p = dense->sizes[1];
+    fac_tensor *ends = fac__s_slice_Tensor(t->begin, 0, fac_opt_int_(1), (fac_opt_int){0}, 1);
+    t->rows = fac__s_searchsorted_Tensor(ends, fac__sparse_range(t->z, dense->device), false, true, NULL, NULL);
+    return fac_error();
+}
+
+/* The number of the element that gives each result its term, the first of equal ones or of those that are NaN; z where there is
+   none. */
+static fac_tensor *winners(const terms *t, const char *reduce) {
+    fac_tensor *values = fac__s_unsqueeze(fac__s_detach(t->values), 1);
+    fac_tensor *all = fac__s_mul_Tensor(fac__s_index_select(fac__s_detach(t->dense), 0, t->columns), values);
+    fac_tensor *best = fac__sparse_zeros(FAC_INTS(t->n, t->p), fac__sparse_dtype(t->dense), t->dense->device);
+    best = fac__s_index_reduce(best, 0, t->rows, all, reduce, false);
+    fac_tensor *wins = fac__s_eq_Tensor(all, fac__s_index_select(best, 0, t->rows));
+    wins = fac__s_logical_or(wins, fac__s_isnan(all));
+    fac_tensor *number = fac__s_unsqueeze(fac__sparse_range(t->z, t->dense->device), 1);
+    fac_tensor *none =
+        fac__s_full_like(fac__s_sum_dim_IntList(wins, FAC_INTS(0), true, FAC_DTYPE_DEFAULT), fac_scalar_i_(t->z),
+                         FAC_I64, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+    fac_tensor *first = fac__s_contiguous(fac__s_expand(none, FAC_INTS(t->n, t->p), false), FAC_CONTIGUOUS);
+    return fac__s_index_reduce(first, 0, t->rows, fac__s_where_self(wins, number, none), "amin", true);
+}
+
+/* The winning terms, made anew of values and dense, so that both have gradients. */
+static fac_tensor *extreme_terms(const terms *t, const char *reduce) {
+    fac_tensor *first = winners(t, reduce);
+    fac_tensor *there = fac__s_lt_Scalar(first, fac_scalar_i_(t->z));
+    fac_tensor *at = fac__s_reshape(fac__s_mul_Tensor(first, there), FAC_INTS(t->n * t->p));
+    const fac_ints sizes = FAC_INTS(t->n, t->p);
+    fac_tensor *value = fac__s_reshape(fac__s_index_select(t->values, 0, at), sizes);
+    fac_tensor *column = fac__s_reshape(fac__s_index_select(t->columns, 0, at), sizes);
+    fac_tensor *term = fac__s_mul_Tensor(value, fac__s_gather(t->dense, 0, column, false));
+    return fac__s_masked_fill_Scalar(term, fac__s_logical_not(there), fac_scalar_i_(0));
+}
+
+/* Sums are divided in float32 where they are of halves, and rounded once. */
+static fac_tensor *means(fac_tensor *sparse, fac_tensor *dense) {
+    const fac_dtype d = fac__sparse_dtype(dense);
+    const bool half = fac__is_half(d);
+    fac_tensor *begin = fac__sparse_long(fac__sparse_of(sparse)->indices);
+    fac_tensor *counts = fac__s_clamp_min(fac__s_diff(begin, 1, 0, NULL, NULL), fac_scalar_i_(1));
+    if (half) sparse = fac__sparse_cast(sparse, FAC_F32), dense = fac__sparse_cast(dense, FAC_F32);
+    fac_tensor *y = sparse && dense ? fac__s_div_Tensor(fac__s_mm(sparse, dense), fac__s_unsqueeze(counts, 1)) : NULL;
+    return half ? fac__sparse_cast(y, d) : y;
+}
+
+static fac_status check_reduced(const fac_tensor *sparse, const fac_tensor *dense, const char *reduce) {
+    FAC_CHECK(fac__layout_of(sparse) == FAC_SPARSE_CSR && fac__layout_of(dense) == FAC_STRIDED, FAC_ERR_UNSUPPORTED,
+              "a CSR matrix is multiplied by a strided one, but got layouts %s and %s; to_sparse_csr and to_dense make "
+              "them so",
+              fac__layout_name(fac__layout_of(sparse)), fac__layout_name(fac__layout_of(dense)));
+    FAC_TRY(need_matrices(sparse, dense));
+    FAC_TRY(need_no_dense_dims(sparse));
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)dense->dtype), FAC_ERR_DTYPE,
+              "terms of a floating dtype are reduced, but got %s", fac_dtype_name(fac__sparse_dtype(dense)));
+    const bool known = strcmp(reduce, "sum") == 0 || strcmp(reduce, "mean") == 0 || strcmp(reduce, "amax") == 0 ||
+                       strcmp(reduce, "amin") == 0;
+    FAC_CHECK(known, FAC_ERR_ARGUMENT, "reduce must be one of sum, mean, amax or amin but got %s", reduce);
+    return FAC_OK;
+}
+
+fac_status sparse_mm_reduce_composite(const fac_call_info *c, fac_tensor *sparse, fac_tensor *dense, const char *reduce,
+                                      fac_tensor **out) {
+    (void)c;
+    FAC_SCOPE(s);
+    terms t = {0};
+    FAC_TRY(check_reduced(sparse, dense, reduce));
+    if (strcmp(reduce, "mean") == 0) return fac__give(out, means(sparse, dense));
+    if (strcmp(reduce, "sum") == 0) return fac__c_mm(sparse, dense, out);
+    FAC_TRY(terms_of(sparse, dense, &t));
+    if (t.z == 0) return fac__c_mm(sparse, dense, out); /* zeros */
+    return fac__give(out, extreme_terms(&t, reduce));
+}
+
 fac_status sparse_addmm_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2,
                                   fac_scalar beta, fac_scalar alpha, fac_tensor **out) {
     (void)c;
