@@ -10,7 +10,7 @@ static fac_status give(batch_call *b, size_t i, fac_status st, fac_tensor *const
 }
 
 /* [B, N, C, ...] -> [N, B * C, ...] */
-static fac_status into_channels(batch_call *b, batch_tensor *x) {
+fac_status batch_into_channels(batch_call *b, batch_tensor *x) {
     fac_tensor *next = NULL;
     FAC_TRY(batch_front(b, x, true));
     FAC_TRY(batch_become(x, fac__c_transpose_int(x->t, 0, 1, &next), &next));
@@ -18,7 +18,7 @@ static fac_status into_channels(batch_call *b, batch_tensor *x) {
 }
 
 /* [N, B * C, ...] -> [B, N, C, ...] */
-static fac_status out_of_channels(batch_call *b, size_t i) {
+fac_status batch_out_of_channels(batch_call *b, size_t i) {
     int64_t sizes[FAC_MAX_DIMS + 1];
     fac_tensor *t = fac__value_header(&b->outs[i]), *split = NULL, *out = NULL;
     sizes[0] = t->sizes[0];
@@ -45,7 +45,7 @@ static fac_status with_own_weights(batch_call *b, batch_tensor *input, batch_ten
     const int groups = batch_find(b, "groups");
     int64_t n;
     FAC_CHECK(fac__mul(fac_value_as_int(b->stack[groups]), b->level->size, &n), FAC_ERR_OVERFLOW, "too many groups");
-    FAC_TRY(into_channels(b, input));
+    FAC_TRY(batch_into_channels(b, input));
     FAC_TRY(batch_front(b, weight, true));
     FAC_TRY(batch_flatten(weight, 0, 2));
     if (bias) {
@@ -54,10 +54,11 @@ static fac_status with_own_weights(batch_call *b, batch_tensor *input, batch_ten
     }
     FAC_TRY(batch_set(b, (size_t)groups, fac_value_int(n)));
     FAC_TRY(batch_call_op(b));
-    return out_of_channels(b, 0);
+    return batch_out_of_channels(b, 0);
 }
 
 fac_status fac__batch_convolution(batch_call *b) {
+    if (batch_find(b, "grad_output") == 0) return fac__batch_convolution_gradients(b);
     batch_tensor *input = batch_tensor_of(b, 0), *weight = batch_tensor_of(b, 1), *bias = batch_tensor_of(b, 2);
     if (input->rank != weight->rank || input->rank < 3 || (bias && bias->rank != 1)) return fac__batch_loop(b);
     if (input->given->numel == 0 || weight->given->numel == 0) return fac__batch_loop(b);
@@ -90,6 +91,7 @@ static fac_status split_rows(batch_call *b, size_t i) {
 }
 
 fac_status fac__batch_channels(batch_call *b) {
+    if (batch_find(b, "grad_out") == 0) return fac__batch_channels_gradients(b);
     batch_tensor *input = batch_tensor_of(b, 0);
     const bool training = fac_value_as_bool(b->stack[batch_find(b, "training")]);
     bool whole = true;
@@ -103,9 +105,9 @@ fac_status fac__batch_channels(batch_call *b) {
     }
     for (size_t i = 1; i < b->n; i++) FAC_TRY(row_of_channels(b, &b->v[i], training && b->v[i].written, &whole));
     if (!whole) return fac__batch_loop(b);
-    FAC_TRY(into_channels(b, input));
+    FAC_TRY(batch_into_channels(b, input));
     FAC_TRY(batch_call_op(b));
-    FAC_TRY(out_of_channels(b, 0));
+    FAC_TRY(batch_out_of_channels(b, 0));
     FAC_TRY(split_rows(b, 1));
     return split_rows(b, 2);
 }
@@ -160,6 +162,7 @@ static fac_status group_norm(batch_call *b) {
 }
 
 fac_status fac__batch_normalized(batch_call *b) {
+    if (batch_find(b, "grad_out") == 0) return fac__batch_normalized_gradients(b);
     if (batch_find(b, "group") >= 0) return group_norm(b);
     const int weight = batch_find(b, "weight"), bias = batch_find(b, "bias");
     batch_tensor *input = batch_tensor_of(b, 0), *w = batch_tensor_of(b, (size_t)weight),

@@ -27,6 +27,7 @@ static fac_status gather_rows(batch_call *b, batch_tensor *table, batch_tensor *
 }
 
 fac_status fac__batch_embedding(batch_call *b) {
+    if (batch_find(b, "grad_output") == 0) return fac__batch_embedding_gradients(b);
     batch_tensor *table = &b->v[0], *indices = &b->v[1];
     const bool plain = fac_value_as_int(b->stack[2]) < 0 && !fac_value_as_bool(b->stack[3]);
     if (table->batched && plain && table->rank == 2 && indices->given->dtype == FAC_I64)

@@ -256,18 +256,22 @@ static fac_status reduce(batch_call *b) {
 /* Over all elements: of the row of each sample, by the operator that reduces a dimension. */
 static fac_status all(batch_call *b) {
     const int64_t one = 1;
-    FAC_TRY(batch_front_all(b, true));
-    FAC_TRY(batch_flatten(&b->v[0], 1, b->v[0].t->ndim - 1));
     const fac_schema *s = atomic_load_explicit(&b->facts->batch_op->schema, memory_order_acquire);
     FAC_CHECK(s, FAC_ERR_NOT_FOUND, "vmap of %s needs an operator that this program has left out", b->op->name);
+    if (s->n_rets > 1 && b->v[0].given->numel == 0) return fac__batch_loop(b); /* none has an index */
+    FAC_TRY(batch_front_all(b, true));
+    FAC_TRY(batch_flatten(&b->v[0], 1, b->v[0].t->ndim - 1));
     fac_value args[4] = {fac__value_tensor(b->v[0].t),
                          s->args[1].type.list ? fac_value_ints(&one, 1) : fac_value_int(1), fac_value_bool(false)};
     size_t n = 3;
+    fac_value made[2] = {fac_value_none(), fac_value_none()}; /* indices too, which nobody wants */
     const int dtype = batch_find(b, "dtype");
     if (dtype >= 0) args[n++] = fac_value_copy(b->stack[dtype]);
     fac_status st = fac_error();
-    if (st == FAC_OK) st = batch_call_other(b, b->facts->batch_op, args, n);
+    if (st == FAC_OK) st = fac_call_op(b->facts->batch_op, args, n, made);
     for (size_t i = 0; i < n; i++) fac_value_release(&args[i]);
+    fac_value_release(&made[1]);
+    b->outs[0] = made[0];
     return st;
 }
 

@@ -10,6 +10,16 @@ fac_status batch_align(batch_call *b);
 /* The dimensions of the sample that has most. */
 int batch_most_dims(const batch_call *b);
 
+/* [B, N, C, ...] -> [N, B * C, ...], and back, of an out. */
+fac_status batch_into_channels(batch_call *b, batch_tensor *x);
+fac_status batch_out_of_channels(batch_call *b, size_t i);
+
+/* Gradients have the word of their operator: its rule hands them on. */
+fac_status fac__batch_convolution_gradients(batch_call *b);
+fac_status fac__batch_channels_gradients(batch_call *b);
+fac_status fac__batch_normalized_gradients(batch_call *b);
+fac_status fac__batch_embedding_gradients(batch_call *b);
+
 fac_status fac__batch_out(batch_call *b);
 fac_status fac__batch_inplace(batch_call *b);
 fac_status fac__batch_loss(batch_call *b);
