@@ -26,8 +26,8 @@ fac_status fac__grid_plan(int nd, const fac_tensor *input, const fac_tensor *gri
                           bool align_corners, fac_grid *out) {
     int64_t unused;
     FAC_TRY(check_tensors(nd, input, grid));
-    FAC_CHECK(mode >= FAC_GRID_LINEAR && mode <= (nd == 2 ? FAC_GRID_CUBIC : FAC_GRID_NEAREST), FAC_ERR_ARGUMENT,
-              "expected interpolation_mode 0 or 1, or 2 for 4D input, but got %lld", (long long)mode);
+    FAC_CHECK(mode >= FAC_GRID_LINEAR && mode <= FAC_GRID_CUBIC, FAC_ERR_ARGUMENT,
+              "expected interpolation_mode 0, 1 or 2, but got %lld", (long long)mode);
     FAC_CHECK(padding >= FAC_GRID_ZEROS && padding <= FAC_GRID_REFLECTION, FAC_ERR_ARGUMENT,
               "expected padding_mode 0, 1 or 2, but got %lld", (long long)padding);
     *out = (fac_grid){.nd = nd,

@@ -5,7 +5,7 @@
 #include "backend/cpu/cpu.h"
 #include "ops/grid.h"
 
-enum { FAC_GRID_TILE = 64, FAC_GRID_TAPS = 16 }; /* points of a tile, and elements that a point may show */
+enum { FAC_GRID_TILE = 64, FAC_GRID_TAPS = 16 }; /* points of a tile, and elements that it shows of each */
 
 /* What the points of a tile show: element at[k][i] of a plane with weight[k][i], for k < taps; -1 is beyond the plane. slope: the
    derivative of the weight with respect to each coordinate of the grid, in the grid's order. */

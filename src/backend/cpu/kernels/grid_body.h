@@ -98,16 +98,21 @@ static void FN(make_line)(const fac_grid_job *j, int64_t sample, int64_t begin, 
     make[j->g.mode](&j->g, (int32_t)j->g.in[d], scale, x, n, line);
 }
 
+/* The elements of a point fill a tile, or in three dimensions by cubes one for each along the first dimension. */
+static int FN(slabs_of)(const fac_grid *g) { return g->nd == 3 && g->mode == FAC_GRID_CUBIC ? 4 : 1; }
+
 /* Products of the lines: tap k of the tile is one tap of each dimension. */
-static void FN(join)(const fac_grid_job *j, const FN(line) * lines, int64_t n, bool slopes, TILE *t) {
+static void FN(join)(const fac_grid_job *j, const FN(line) * lines, int64_t n, bool slopes, int slab, TILE *t) {
     static const int of_mode[] = {[FAC_GRID_LINEAR] = 2, [FAC_GRID_NEAREST] = 1, [FAC_GRID_CUBIC] = 4};
     const int nd = j->g.nd, taps = of_mode[j->g.mode];
     int32_t signs = 0;
     t->taps = 1;
     for (int d = 0; d < nd; d++) t->taps *= taps;
+    t->taps /= FN(slabs_of)(&j->g);
     for (int k = 0; k < t->taps; k++) {
-        const int pick[FAC_GRID_DIMS] = {nd == 3 ? k / taps / taps : k / taps, nd == 3 ? k / taps % taps : k % taps,
-                                         k % taps};
+        const int tap = slab * t->taps + k;
+        const int pick[FAC_GRID_DIMS] = {nd == 3 ? tap / taps / taps : tap / taps,
+                                         nd == 3 ? tap / taps % taps : tap % taps, tap % taps};
         const int32_t *a0 = lines[0].at[pick[0]], *a1 = lines[1].at[pick[1]], *a2 = lines[nd - 1].at[pick[2]];
         const T *w0 = lines[0].weight[pick[0]], *w1 = lines[1].weight[pick[1]], *w2 = lines[nd - 1].weight[pick[2]];
         const T *s0 = lines[0].slope[pick[0]], *s1 = lines[1].slope[pick[1]], *s2 = lines[nd - 1].slope[pick[2]];
@@ -128,10 +133,8 @@ static void FN(join)(const fac_grid_job *j, const FN(line) * lines, int64_t n, b
     t->inside = signs >= 0;
 }
 
-static void FN(make_tile)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, bool slopes, TILE *t) {
-    FN(line) lines[FAC_GRID_DIMS];
+static void FN(make_lines)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, FN(line) * lines) {
     for (int d = 0; d < j->g.nd; d++) FN(make_line)(j, sample, begin, end - begin, d, &lines[d]);
-    FN(join)(j, lines, end - begin, slopes, t);
 }
 
 /* What lies beyond the plane does not count, as the element read for it may be no number. */
@@ -168,26 +171,35 @@ static const T *FN(plane_of)(const fac_grid_job *j, int64_t sample, int64_t c) {
 
 static void FN(forward)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end) {
     TILE t;
-    FN(make_tile)(j, sample, begin, end, false, &t);
-    for (int64_t c = 0; c < j->g.channels; c++) {
-        T *out = (T *)j->to + (sample * j->g.channels + c) * j->g.points + begin;
-        T sum[FAC_GRID_TILE] = {0};
-        FN(gather)(&t, t.weight, FN(plane_of)(j, sample, c), end - begin, sum);
-        memcpy(out, sum, (size_t)(end - begin) * sizeof(T));
+    FN(line) lines[FAC_GRID_DIMS];
+    FN(make_lines)(j, sample, begin, end, lines);
+    for (int slab = 0; slab < FN(slabs_of)(&j->g); slab++) {
+        FN(join)(j, lines, end - begin, false, slab, &t);
+        for (int64_t c = 0; c < j->g.channels; c++) {
+            T *out = (T *)j->to + (sample * j->g.channels + c) * j->g.points + begin;
+            T sum[FAC_GRID_TILE] = {0};
+            if (slab) memcpy(sum, out, (size_t)(end - begin) * sizeof(T));
+            FN(gather)(&t, t.weight, FN(plane_of)(j, sample, c), end - begin, sum);
+            memcpy(out, sum, (size_t)(end - begin) * sizeof(T));
+        }
     }
 }
 
 static void FN(to_grid)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end) {
     TILE t;
+    FN(line) lines[FAC_GRID_DIMS];
     const int64_t n = end - begin;
     T all[FAC_GRID_DIMS][FAC_GRID_TILE] = {{0}};
-    FN(make_tile)(j, sample, begin, end, true, &t);
-    for (int64_t c = 0; c < j->g.channels; c++) {
-        const T *grad = (const T *)j->grad + (sample * j->g.channels + c) * j->g.points + begin;
-        for (int d = 0; d < j->g.nd; d++) {
-            T sum[FAC_GRID_TILE] = {0};
-            FN(gather)(&t, t.slope[d], FN(plane_of)(j, sample, c), n, sum);
-            for (int64_t i = 0; i < n; i++) all[d][i] += grad[i] * sum[i];
+    FN(make_lines)(j, sample, begin, end, lines);
+    for (int slab = 0; slab < FN(slabs_of)(&j->g); slab++) {
+        FN(join)(j, lines, n, true, slab, &t);
+        for (int64_t c = 0; c < j->g.channels; c++) {
+            const T *grad = (const T *)j->grad + (sample * j->g.channels + c) * j->g.points + begin;
+            for (int d = 0; d < j->g.nd; d++) {
+                T sum[FAC_GRID_TILE] = {0};
+                FN(gather)(&t, t.slope[d], FN(plane_of)(j, sample, c), n, sum);
+                for (int64_t i = 0; i < n; i++) all[d][i] += grad[i] * sum[i];
+            }
         }
     }
     T *to = (T *)j->to + (sample * j->g.points + begin) * j->g.nd;
@@ -198,14 +210,18 @@ static void FN(to_grid)(const fac_grid_job *j, int64_t sample, int64_t begin, in
 static void FN(to_input)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, int64_t first,
                          int64_t last) {
     TILE t;
+    FN(line) lines[FAC_GRID_DIMS];
     int64_t count = 1;
     for (int d = 0; d < j->g.nd; d++) count *= j->g.in[d];
-    FN(make_tile)(j, sample, begin, end, false, &t);
-    for (int64_t c = first; c < last; c++) {
-        const T *grad = (const T *)j->grad + (sample * j->g.channels + c) * j->g.points + begin;
-        T *plane = (T *)j->to + (sample * j->g.channels + c) * count;
-        for (int k = 0; k < t.taps; k++)
-            for (int64_t i = 0; i < end - begin; i++)
-                if (t.at[k][i] >= 0) plane[t.at[k][i]] += t.weight[k][i] * grad[i];
+    FN(make_lines)(j, sample, begin, end, lines);
+    for (int slab = 0; slab < FN(slabs_of)(&j->g); slab++) {
+        FN(join)(j, lines, end - begin, false, slab, &t);
+        for (int64_t c = first; c < last; c++) {
+            const T *grad = (const T *)j->grad + (sample * j->g.channels + c) * j->g.points + begin;
+            T *plane = (T *)j->to + (sample * j->g.channels + c) * count;
+            for (int k = 0; k < t.taps; k++)
+                for (int64_t i = 0; i < end - begin; i++)
+                    if (t.at[k][i] >= 0) plane[t.at[k][i]] += t.weight[k][i] * grad[i];
+        }
     }
 }
