@@ -351,10 +351,26 @@ static fac_status unfold_outs(batch_call *b) {
     return FAC_OK;
 }
 
+/* Fractional pooling has two or three random numbers for each plane, [N, C, d]; N is 1 beside a sample that is one image. */
+static fac_status fold_with_numbers(batch_call *b, int inner) {
+    batch_tensor *input = &b->v[0], *numbers = &b->v[1];
+    const bool one = input->rank == inner;
+    if ((!one && input->rank != inner + 1) || numbers->rank != 3 || input->given->numel == 0 ||
+        numbers->given->sizes[0] != (one ? 1 : input->given->sizes[0]))
+        return fac__batch_loop(b);
+    FAC_TRY(batch_front_all(b, true));
+    FAC_TRY(batch_flatten(numbers, 0, 2));
+    if (one) return batch_call_op(b);
+    FAC_TRY(batch_flatten(input, 0, 2));
+    FAC_TRY(batch_call_op(b));
+    return unfold_outs(b);
+}
+
 /* The batch joins the dimension of the images; a sample that is one image has none, and gets the batch's. */
 static fac_status fold(batch_call *b) {
     const int inner = batch_number(b, 0), rank = b->v[0].rank;
     bool fit;
+    if (batch_find(b, "random_samples") > 0) return fold_with_numbers(b, inner);
     for (size_t i = 0; i < b->n; i++)
         if (b->v[i].rank != rank) return fac__batch_loop(b);
     if (rank != inner && rank != inner + 1) return fac__batch_loop(b);
