@@ -66,6 +66,53 @@ static void assert_refused_as_in_a_loop(fac_func f, fac_tensors in, size_t share
         return fac_error();                                                                      \
     }
 
+/* ---- gradients and medians --------------------------------------------------------------------------------------- */
+
+static fac_tensor *embedding_gradient(fac_tensor *grad, fac_tensor *indices, int64_t padding) {
+    fac_value args[] = {fac_value_tensor(grad), fac_value_tensor(indices), fac_value_int(5), fac_value_int(padding),
+                        fac_value_bool(true)},
+              result = fac_value_none();
+    fac_tensor *t = NULL;
+    if (fac_call("aten::embedding_dense_backward", args, 5, &result) == FAC_OK)
+        t = fac_alias(fac_value_as_tensor(result));
+    fac_value_release(&args[0]);
+    fac_value_release(&args[1]);
+    fac_value_release(&result);
+    return t;
+}
+
+FUNCTION(rows_gradient, embedding_gradient(a, b, -1))
+FUNCTION(rows_gradient_but_padding, embedding_gradient(a, b, 4))
+FUNCTION(is_nan_in_the_middle, fac_isnan(fac_median(a)))
+FUNCTION(middle, fac_median(a))
+FUNCTION(middle_number, fac_nanmedian(a))
+
+/* An index outside one sample's rows would be inside another's. */
+static void gradient_of_rows_has_those_of_its_sample_alone(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *grad = numbers(FAC_INTS(SAMPLES, 4, 2)), *i = places(FAC_INTS(SAMPLES, 4), 5);
+    assert_like_a_loop(rows_gradient, FAC_TENSORS(grad, i), 0, 1);
+    assert_like_a_loop(rows_gradient_but_padding, FAC_TENSORS(grad, i), 0, 1);
+    assert_like_a_loop(rows_gradient_but_padding, FAC_TENSORS(grad, fac_full(FAC_INTS(4), 4, .dtype = FAC_I64)), 1, 1);
+    for (int64_t bad = 5; bad < 12; bad += 5) {
+        fac_tensor *wrong = fac_full(FAC_INTS(SAMPLES, 4), (double)bad, .dtype = FAC_I64);
+        assert_refused_as_in_a_loop(rows_gradient, FAC_TENSORS(grad, wrong), 0);
+        assert_refused_as_in_a_loop(rows_gradient_but_padding, FAC_TENSORS(grad, fac_neg(wrong)), 0);
+    }
+}
+
+static void median_of_a_sample_is_that_of_a_loop(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = numbers(FAC_INTS(SAMPLES, 2, 3));
+    assert_like_a_loop(middle, FAC_TENSORS(x), 0, 1);
+    assert_like_a_loop(middle_number, FAC_TENSORS(x), 0, 1);
+    assert_like_a_loop(middle, FAC_TENSORS(numbers(FAC_INTS(SAMPLES))), 0, 1);
+    assert_like_a_loop(is_nan_in_the_middle, FAC_TENSORS(fac_div(x, fac_remainder(x, 2.0))), 0, 1);
+    assert_like_a_loop(is_nan_in_the_middle, FAC_TENSORS(fac_zeros(FAC_INTS(SAMPLES, 0))), 0, 1);
+}
+
 /* ---- indices ---------------------------------------------------------------------------------------------------- */
 
 FUNCTION(second_dimension, fac_index(a, FAC_TENSORS(NULL, b)))
@@ -233,4 +280,5 @@ FAC_TEST_MAIN(FAC_TEST(index_of_no_dimensions_further_on_S091),
               FAC_TEST(facts_of_a_matrix_that_is_broadcast_have_its_sizes_S091),
               FAC_TEST(mask_of_one_image_serves_all_S091), FAC_TEST(one_hot_of_samples_is_told_the_classes_S091),
               FAC_TEST(generator_of_the_callers_is_refused_where_chunks_draw_the_same_S091),
-              FAC_TEST(sparse_and_quantized_tensors_are_refused_S091))
+              FAC_TEST(sparse_and_quantized_tensors_are_refused_S091),
+              FAC_TEST(gradient_of_rows_has_those_of_its_sample_alone), FAC_TEST(median_of_a_sample_is_that_of_a_loop))
