@@ -34,7 +34,8 @@
     X(INDEX_PUT, "index_put")     \
     X(NORMALIZED, "normalized")   \
     X(CHANNELS, "channels")       \
-    X(NLL, "nll")
+    X(NLL, "nll")                 \
+    X(SEQUENCES, "sequences")
 
 enum {
 #define FAC_BATCH_KIND(id, word) FAC_BATCH_##id,

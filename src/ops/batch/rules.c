@@ -421,4 +421,5 @@ const batch_rule fac__batch_rules[FAC_BATCH_COUNT] = {
     [FAC_BATCH_NORMALIZED] = fac__batch_normalized,
     [FAC_BATCH_CHANNELS] = fac__batch_channels,
     [FAC_BATCH_NLL] = fac__batch_nll,
+    [FAC_BATCH_SEQUENCES] = fac__batch_sequences,
 };

@@ -10,7 +10,7 @@ fac_status batch_align(batch_call *b);
 /* The dimensions of the sample that has most. */
 int batch_most_dims(const batch_call *b);
 
-/* [B, N, C, ...] -> [N, B * C, ...], and back, of an out. */
+/* [B, N, C, ...] -> [N, B * C, ...], and back, of an out. Steps of sequences are as images. */
 fac_status batch_into_channels(batch_call *b, batch_tensor *x);
 fac_status batch_out_of_channels(batch_call *b, size_t i);
 
@@ -38,5 +38,6 @@ fac_status fac__batch_normalized(batch_call *b);
 fac_status fac__batch_channels(batch_call *b);
 fac_status fac__batch_nll(batch_call *b);
 fac_status fac__batch_index_put(batch_call *b);
+fac_status fac__batch_sequences(batch_call *b);
 
 #endif
