@@ -242,16 +242,16 @@ static void X(store_columns)(const T *x, T *at, int64_t step, int64_t n, int lan
                 X(put)(y, b * (R) + k, b ? X(times)(a[k], X(splat)(w + 2 * (k - 1))) : a[k]);                         \
         }                                                                                                             \
     }
-#define FFT_LAST(R)                                                                                                 \
-    static void X(last_##R)(const fac_fft_pass *p, const T *x, T *at, int64_t step, bool exchange, T scale) {       \
-        const VT s = SPLAT(scale);                                                                                  \
-        for (int64_t q = 0; q < p->run; q++) {                                                                      \
-            CV a[R];                                                                                                \
-            _Pragma("GCC unroll 8") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * p->run);                 \
-            X(dft_##R)(a, NULL);                                                                                    \
-            _Pragma("GCC unroll 8") for (int k = 0; k < (R); k++)                                                   \
+#define FFT_LAST(R)                                                                                                    \
+    static void X(last_##R)(const fac_fft_pass *p, const T *x, T *at, int64_t step, bool exchange, T scale) {          \
+        const VT s = SPLAT(scale);                                                                                     \
+        for (int64_t q = 0; q < p->run; q++) {                                                                         \
+            CV a[R];                                                                                                   \
+            _Pragma("GCC unroll 8") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * p->run);                    \
+            X(dft_##R)(a, NULL);                                                                                       \
+            _Pragma("GCC unroll 8") for (int k = 0; k < (R); k++)                                                      \
                 X(write_pairs)(at + (q + k * p->run) * step, X(scaled)(X(maybe_exchanged)(a[k], exchange), s), LANES); \
-        }                                                                                                           \
+        }                                                                                                              \
     }
 FFT_FIRST(3)
 FFT_FIRST(4)
@@ -553,8 +553,7 @@ static const T *X(run_columns)(const fac_fft_core *c, int begin, int64_t group, 
     else if (radix == 8)
         X(factors_8)(c, &columns->pass[end], x, group, y);
     else
-        for (int64_t r = 0; r < columns->n; r++)
-            X(put)(y, r, X(times)(X(get)(x, r), X(group_factors)(c, group, r)));
+        for (int64_t r = 0; r < columns->n; r++) X(put)(y, r, X(times)(X(get)(x, r), X(group_factors)(c, group, r)));
     return y;
 }
 
