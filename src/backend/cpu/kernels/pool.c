@@ -70,25 +70,24 @@ static fac_status make_spans(pool_job *j) {
 
 /* The first of equal elements wins; NaN wins over all. A window that lies in the padding alone (possible with dilation)
    gives the least value and index -1, clamped to 0. */
-#define MAX_PLANE(name, E, T, GET)                                              \
-    static void name(const pool_job *j, int64_t plane) {                        \
-        const fac_pool *p = &j->p;                                              \
-        const E *from = (const E *)(const void *)j->from + plane * p->in_count; \
-        E *to = (E *)(void *)j->to + plane * p->out_count;                      \
-        int64_t *indices = j->indices + plane * p->out_count;                   \
-        EACH_WINDOW(j, o) {                                                     \
-            int64_t best = -1;                                                  \
-            T top = 0;                                                          \
-            EACH_IN_WINDOW(j, at) {                                             \
-                T v = GET(from[at]);                                            \
-                if (best >= 0 && !(v > top) && v == v) continue;                \
-                if (best >= 0 && top != top) continue;                          \
-                top = v;                                                        \
-                best = at;                                                      \
-            }                                                                   \
-            indices[o] = fac__max(best, 0);                                     \
-            to[o] = from[indices[o]];                                           \
-        }                                                                       \
+#define MAX_PLANE(name, E, T, GET)                                                      \
+    static void name(const pool_job *j, int64_t plane) {                                \
+        const fac_pool *p = &j->p;                                                      \
+        const E *from = (const E *)(const void *)j->from + plane * p->in_count;         \
+        E *to = (E *)(void *)j->to + plane * p->out_count;                              \
+        int64_t *indices = j->indices + plane * p->out_count;                           \
+        EACH_WINDOW(j, o) {                                                             \
+            int64_t best = -1;                                                          \
+            T top = 0;                                                                  \
+            EACH_IN_WINDOW(j, at) {                                                     \
+                const T v = GET(from[at]);                                              \
+                const bool take = (best < 0) | (((v > top) | (v != v)) & (top == top)); \
+                top = take ? v : top;                                                   \
+                best = take ? at : best;                                                \
+            }                                                                           \
+            indices[o] = fac__max(best, 0);                                             \
+            to[o] = from[indices[o]];                                                   \
+        }                                                                               \
     }
 #define SAME(x) (x)
 MAX_PLANE(max_u8, uint8_t, uint8_t, SAME)
