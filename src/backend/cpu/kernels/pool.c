@@ -70,24 +70,25 @@ static fac_status make_spans(pool_job *j) {
 
 /* The first of equal elements wins; NaN wins over all. A window that lies in the padding alone (possible with dilation)
    gives the least value and index -1, clamped to 0. */
-#define MAX_PLANE(name, E, T, GET)                                                      \
-    static void name(const pool_job *j, int64_t plane) {                                \
-        const fac_pool *p = &j->p;                                                      \
-        const E *from = (const E *)(const void *)j->from + plane * p->in_count;         \
-        E *to = (E *)(void *)j->to + plane * p->out_count;                              \
-        int64_t *indices = j->indices + plane * p->out_count;                           \
-        EACH_WINDOW(j, o) {                                                             \
-            int64_t best = -1;                                                          \
-            T top = 0;                                                                  \
-            EACH_IN_WINDOW(j, at) {                                                     \
-                const T v = GET(from[at]);                                              \
-                const bool take = (best < 0) | (((v > top) | (v != v)) & (top == top)); \
-                top = take ? v : top;                                                   \
-                best = take ? at : best;                                                \
-            }                                                                           \
-            indices[o] = fac__max(best, 0);                                             \
-            to[o] = from[indices[o]];                                                   \
-        }                                                                               \
+#define MAX_PLANE(name, E, T, GET)                                              \
+    static void name(const pool_job *j, int64_t plane) {                        \
+        const fac_pool *p = &j->p;                                              \
+        const E *from = (const E *)(const void *)j->from + plane * p->in_count; \
+        E *to = (E *)(void *)j->to + plane * p->out_count;                      \
+        int64_t *indices = j->indices + plane * p->out_count;                   \
+        EACH_WINDOW(j, o) {                                                     \
+            int64_t best = -1;                                                  \
+            T top = 0;                                                          \
+            EACH_IN_WINDOW(j, at) {                                             \
+                T v = GET(from[at]);                                            \
+                if (best >= 0 && !(v > top) && v == v) continue;                \
+                if (best >= 0 && top != top) continue;                          \
+                top = v;                                                        \
+                best = at;                                                      \
+            }                                                                   \
+            indices[o] = fac__max(best, 0);                                     \
+            to[o] = from[indices[o]];                                           \
+        }                                                                       \
     }
 #define SAME(x) (x)
 MAX_PLANE(max_u8, uint8_t, uint8_t, SAME)
@@ -114,6 +115,34 @@ static void max_f32_by_2(const pool_job *j, int64_t plane) {
                     first[rows++] = ((p->kernel[0] * z + dz) * p->in[1] + p->kernel[1] * y + dy) * p->in[2];
             FAC_ISA_PICK(fac__max_pairs_f32)(from, first, rows, p->out[2], to, indices);
         }
+}
+
+/* Windows of any kind, a row of results by vectors of them. */
+static void max_f32_by_vectors(const pool_job *j, int64_t plane) {
+    const fac_pool *p = &j->p;
+    fac_max_windows w = {.from = (const float *)(const void *)j->from + plane * p->in_count,
+                         .z_step = j->step[0],
+                         .y_step = j->step[1],
+                         .step = (int32_t)j->step[2],
+                         .rows = p->in[1],
+                         .columns = p->in[2],
+                         .to = (float *)(void *)j->to + plane * p->out_count,
+                         .indices = j->indices + plane * p->out_count};
+    for (const span *s0 = j->spans[0], *e0 = s0 + p->out[0]; s0 < e0; s0++)
+        for (const span *s1 = j->spans[1], *e1 = s1 + p->out[1]; s1 < e1; s1++)
+            for (int64_t x = 0; x < p->out[2]; x += w.n, w.to += w.n, w.indices += w.n) {
+                w.n = (int)fac__min(FAC_MAX_WINDOWS, p->out[2] - x);
+                for (int i = 0; i < w.n; i++) {
+                    w.begin[i] = (int32_t)j->spans[2][x + i].begin;
+                    w.end[i] = (int32_t)j->spans[2][x + i].end;
+                }
+                w.z = s0->begin, w.z_end = s0->end, w.y = s1->begin, w.y_end = s1->end;
+                (void)FAC_ISA_PICK(fac__max_windows_f32)(&w);
+            }
+}
+static bool suits_vectors(const pool_job *j) {
+    return j->dtype == FAC_F32 && j->p.in_count <= INT32_MAX && j->step[2] <= INT32_MAX / 2 &&
+           FAC_ISA_PICK(fac__max_windows_f32)(NULL);
 }
 
 static bool is_by_2(const fac_pool *p) {
@@ -404,7 +433,9 @@ static fac_status forward_into(const results *r, fac_tensor *in, fac_memory_form
         return fac__pool_last_forward(&l);
     }
     if (r->n == 2)
-        j->plane = j->dtype == FAC_F32 && is_by_2(&j->p) ? max_f32_by_2 : max_planes[j->dtype];
+        j->plane = j->dtype == FAC_F32 && is_by_2(&j->p) ? max_f32_by_2
+                   : suits_vectors(j)                    ? max_f32_by_vectors
+                                                         : max_planes[j->dtype];
     else
         j->plane = in_bands(j) ? mean_bands : mean_planes[j->dtype];
     return run(j, plane_range);
