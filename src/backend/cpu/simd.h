@@ -91,7 +91,55 @@ static inline fac_vf64 fac_splat_f64(double x) { return x - (fac_vf64){0}; }
 #define FAC_ZIP_HI_F64(a, b) __builtin_shufflevector(a, b, 1, 3)
 #endif
 
-/* v[lanes] as rows -> columns, in place: log2(lanes) rounds of perfect shuffles. */
+/* v[lanes] as rows -> columns, in place: log2(lanes) rounds of shuffles. */
+#if FAC_VECTOR_BYTES == 64
+/* Interleaving within the quarters of vectors makes quarters of columns, which the last two rounds bring together. */
+static inline __attribute__((always_inline)) void fac_transpose_f32(fac_vf32 *v) {
+    __m512 t[16], u[16];
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        t[i] = _mm512_unpacklo_ps((__m512)v[i], (__m512)v[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps((__m512)v[i], (__m512)v[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+#pragma GCC unroll 2
+        for (int k = 0; k < 2; k++) {
+            const __m512d a = (__m512d)t[i + k], b = (__m512d)t[i + k + 2];
+            u[i + 2 * k] = (__m512)_mm512_unpacklo_pd(a, b);
+            u[i + 2 * k + 1] = (__m512)_mm512_unpackhi_pd(a, b);
+        }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const __m512 a = _mm512_shuffle_f32x4(u[i], u[i + 4], 0x88), b = _mm512_shuffle_f32x4(u[i], u[i + 4], 0xdd),
+                     c = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0x88),
+                     d = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0xdd);
+        v[i] = (fac_vf32)_mm512_shuffle_f32x4(a, c, 0x88);
+        v[i + 4] = (fac_vf32)_mm512_shuffle_f32x4(b, d, 0x88);
+        v[i + 8] = (fac_vf32)_mm512_shuffle_f32x4(a, c, 0xdd);
+        v[i + 12] = (fac_vf32)_mm512_shuffle_f32x4(b, d, 0xdd);
+    }
+}
+static inline __attribute__((always_inline)) void fac_transpose_f64(fac_vf64 *v) {
+    __m512d t[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm512_unpacklo_pd((__m512d)v[i], (__m512d)v[i + 1]);
+        t[i + 1] = _mm512_unpackhi_pd((__m512d)v[i], (__m512d)v[i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        const __m512d a = _mm512_shuffle_f64x2(t[i], t[i + 2], 0x88), b = _mm512_shuffle_f64x2(t[i], t[i + 2], 0xdd),
+                      c = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0x88),
+                      d = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0xdd);
+        v[i] = (fac_vf64)_mm512_shuffle_f64x2(a, c, 0x88);
+        v[i + 2] = (fac_vf64)_mm512_shuffle_f64x2(b, d, 0x88);
+        v[i + 4] = (fac_vf64)_mm512_shuffle_f64x2(a, c, 0xdd);
+        v[i + 6] = (fac_vf64)_mm512_shuffle_f64x2(b, d, 0xdd);
+    }
+}
+#else
 #define FAC_TRANSPOSE(name, V, LANES, ZIP_LO, ZIP_HI)                             \
     static inline __attribute__((always_inline)) void name(V *v) {                \
         V t[LANES];                                                               \
@@ -105,6 +153,7 @@ static inline fac_vf64 fac_splat_f64(double x) { return x - (fac_vf64){0}; }
     }
 FAC_TRANSPOSE(fac_transpose_f32, fac_vf32, FAC_LANES_F32, FAC_ZIP_LO_F32, FAC_ZIP_HI_F32)
 FAC_TRANSPOSE(fac_transpose_f64, fac_vf64, FAC_LANES_F64, FAC_ZIP_LO_F64, FAC_ZIP_HI_F64)
+#endif
 
 #define FAC_PASTE_(a, b) a##b
 #define FAC_PASTE(a, b) FAC_PASTE_(a, b)

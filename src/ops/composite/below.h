@@ -10,6 +10,12 @@
 static inline fac_keyset fac__dense_keys(const fac_tensor *t) {
     return (t->keys & (FAC_BACKEND_MASK | FAC_KS_NOT_PLAIN)) | FAC_KS_DENSE;
 }
+/* Whether a composite of these may write to a fresh tensor of its own in place: only kernels, and what records for backward, would see
+   it. */
+static inline bool fac__may_write(const fac_tensor *a, const fac_tensor *b) {
+    const fac_keyset plain = FAC_BACKEND_MASK | FAC_KS_DENSE | FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW;
+    return a && b && !((a->keys | b->keys) & ~plain) && !fac__thread()->include;
+}
 /* As fac__give for three results; all NULL on failure. */
 fac_status fac__give_three(fac_tensor **out, fac_tensor *a, fac_tensor *b, fac_tensor *c);
 /* dst = src, broadcast and converted. */

@@ -1,4 +1,4 @@
-/* Borders: constant padding as fill and copy, circular padding as cat, and the choice of a mode. */
+/* Borders: constant padding as fill of the borders and copy, circular padding as cat, and the choice of a mode. */
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/view.h"
@@ -55,6 +55,27 @@ static fac_status inner_part(fac_tensor *t, fac_ints pad, int sign, fac_tensor *
     return FAC_OK;
 }
 
+/* One side of the border along dimension d. */
+static fac_status fill_side(fac_tensor *t, int d, int64_t start, int64_t n, fac_scalar value) {
+    fac_tensor *side;
+    if (n <= 0) return FAC_OK;
+    FAC_TRY(fac__narrow_view(t, d, start, n, &side));
+    fac_status st = fac__fill_below(side, value);
+    fac__unref(side);
+    return st;
+}
+
+/* Fills what is not `inner`, or everything where that is most of it or a device is called for each part. */
+static fac_status fill_border(fac_tensor *t, const fac_tensor *inner, fac_ints pad, fac_scalar value) {
+    if (t->device.type != FAC_CPU || inner->numel == 0 || inner->numel < t->numel / 2) return fac__fill_below(t, value);
+    for (int d = 0; d < t->ndim; d++) {
+        const int64_t after = fac__max(0, pad_after(pad, t->ndim, d));
+        FAC_TRY(fill_side(t, d, 0, pad_before(pad, t->ndim, d), value));
+        FAC_TRY(fill_side(t, d, t->sizes[d] - after, after, value));
+    }
+    return FAC_OK;
+}
+
 fac_status constant_pad_nd_explicit(const fac_call_info *c, fac_tensor *self, fac_ints pad, fac_scalar value,
                                     fac_tensor **out) {
     (void)c;
@@ -63,8 +84,8 @@ fac_status constant_pad_nd_explicit(const fac_call_info *c, fac_tensor *self, fa
     FAC_TRY(check_pad(self, pad));
     FAC_TRY(padded_sizes(self, pad, sizes));
     FAC_TRY(fac__empty_format(sizes, self->ndim, (fac_dtype)self->dtype, self->device, fac__format_of(self), &t));
-    fac_status st = fac__fill_below(t, value);
-    if (st == FAC_OK) st = inner_part(fac__ref(t), pad, 1, &to);
+    fac_status st = inner_part(fac__ref(t), pad, 1, &to);
+    if (st == FAC_OK) st = fill_border(t, to, pad, value);
     if (st == FAC_OK) st = inner_part(fac__ref(self), pad, -1, &from);
     if (st == FAC_OK && to->numel) st = fac__copy_below(to, from);
     fac__unref(to);

@@ -1,5 +1,6 @@
 /* Indexing that compilers emit, diagonals that are filled, searches for one number, and gradients by name. */
 #include "core/tensor_make.h"
+#include "ops/composite/below.h"
 #include "ops/composite/brief.h"
 
 static fac_tensor *zeros_like_sizes(fac_tensor *like, fac_ints sizes) {
@@ -170,18 +171,27 @@ fac_status unique_pair_composite(const fac_call_info *c, fac_tensor *self, bool 
 
 /* ---- gradients by name ------------------------------------------------------------------------------------------------------------------- */
 
+/* grad added to zeros at `index` along `dim`. */
+static fac_tensor *add_to_zeros(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_tensor *index) {
+    fac_tensor *zeros = zeros_like_sizes(grad, sizes);
+    return fac__may_write(grad, index) ? fac__s_scatter_add_(zeros, dim, index, grad)
+                                       : fac__s_scatter_add(zeros, dim, index, grad);
+}
+
 fac_status gather_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *self, int64_t dim,
                                      fac_tensor *index, bool sparse_grad, fac_tensor **out) {
     (void)c, (void)sparse_grad;
     FAC_SCOPE(s);
-    return fac__give(out, fac__s_scatter_add(zeros_like_sizes(grad, fac__sizes_now(self)), dim, index, grad));
+    return fac__give(out, add_to_zeros(grad, fac__sizes_now(self), dim, index));
 }
 
 fac_status index_select_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_ints self_sizes, int64_t dim,
                                            fac_tensor *index, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
-    return fac__give(out, fac__s_index_add(zeros_like_sizes(grad, self_sizes), dim, index, grad, fac_scalar_i_(1)));
+    fac_tensor *zeros = zeros_like_sizes(grad, self_sizes);
+    return fac__give(out, fac__may_write(grad, index) ? fac__s_index_add_(zeros, dim, index, grad, fac_scalar_i_(1))
+                                                      : fac__s_index_add(zeros, dim, index, grad, fac_scalar_i_(1)));
 }
 
 fac_status masked_select_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *input,
@@ -191,7 +201,9 @@ fac_status masked_select_backward_composite(const fac_call_info *c, fac_tensor *
     int n;
     FAC_TRY(fac__broadcast(input->sizes, input->ndim, mask->sizes, mask->ndim, sizes, &n));
     FAC_SCOPE(s);
-    return fac__give(out, fac__s_masked_scatter(zeros_like_sizes(grad, (fac_ints){sizes, (size_t)n}), mask, grad));
+    fac_tensor *zeros = zeros_like_sizes(grad, (fac_ints){sizes, (size_t)n});
+    return fac__give(out, fac__may_write(grad, mask) ? fac__s_masked_scatter_(zeros, mask, grad)
+                                                     : fac__s_masked_scatter(zeros, mask, grad));
 }
 
 fac_status embedding_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *indices,
@@ -220,5 +232,5 @@ fac_status cummaxmin_backward_composite(const fac_call_info *c, fac_tensor *grad
                                         fac_tensor *indices, int64_t dim, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
-    return fac__give(out, fac__s_scatter_add(zeros_like_sizes(grad, fac__sizes_now(input)), dim, indices, grad));
+    return fac__give(out, add_to_zeros(grad, fac__sizes_now(input), dim, indices));
 }

@@ -1,4 +1,5 @@
 /* Sorting operators composed of others. */
+#include "ops/composite/below.h"
 #include "ops_gen.h"
 
 /* One of two owned results; the other is dropped. */
@@ -62,5 +63,6 @@ fac_status value_selecting_reduction_backward_composite(const fac_call_info *c, 
         grad = fac__s_unsqueeze(grad, dim);
         indices = fac__s_unsqueeze(indices, dim);
     }
-    return fac__give(out, fac__s_scatter_src(zeros, dim, indices, grad));
+    return fac__give(out, fac__may_write(grad, indices) ? fac__s_scatter__src(zeros, dim, indices, grad)
+                                                        : fac__s_scatter_src(zeros, dim, indices, grad));
 }

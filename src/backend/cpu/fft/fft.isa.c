@@ -18,6 +18,69 @@
 
 int FAC_ISA_NAME(fac__fft_vector)(void) { return FAC_VECTOR_BYTES; }
 
+/* Squares of LANES rows that become columns on their way from memory: square_*, of rows `step` apart, and pairs_*, of points i to
+   i + LANES - 1 of LANES lines, whose parts come apart. Here those of 64-byte vectors, which are put together of quarters, by the ports that load, so that
+   shuffles, of which there is one a cycle, stay within quarters and are half as many. */
+#if FAC_VECTOR_BYTES == 64
+static FAC_ALWAYS_INLINE __m512 quarters(const void *a, const void *b, const void *c, const void *d) {
+    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(a));
+    v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(b));
+    v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(c));
+    return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(d));
+}
+/* Rows 0 to 3 of each quarter become its columns. */
+static FAC_ALWAYS_INLINE void turn_quarters(const __m512 *a, fac_vf32 *v0, fac_vf32 *v1, fac_vf32 *v2, fac_vf32 *v3) {
+    const __m512d low = (__m512d)_mm512_unpacklo_ps(a[0], a[1]), low2 = (__m512d)_mm512_unpacklo_ps(a[2], a[3]),
+                  high = (__m512d)_mm512_unpackhi_ps(a[0], a[1]), high2 = (__m512d)_mm512_unpackhi_ps(a[2], a[3]);
+    *v0 = (fac_vf32)_mm512_unpacklo_pd(low, low2);
+    *v1 = (fac_vf32)_mm512_unpackhi_pd(low, low2);
+    *v2 = (fac_vf32)_mm512_unpacklo_pd(high, high2);
+    *v3 = (fac_vf32)_mm512_unpackhi_pd(high, high2);
+}
+static FAC_ALWAYS_INLINE void square_f32(fac_vf32 *v, const float *at, int64_t step) {
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) {
+        __m512 a[4];
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            const float *p = at + k * step + 4 * q;
+            a[k] = quarters(p, p + 4 * step, p + 8 * step, p + 12 * step);
+        }
+        turn_quarters(a, &v[4 * q], &v[4 * q + 1], &v[4 * q + 2], &v[4 * q + 3]);
+    }
+}
+static FAC_ALWAYS_INLINE void pairs_f32(fac_vf32 *re, fac_vf32 *im, float *const *at, int64_t i) {
+#pragma GCC unroll 8
+    for (int q = 0; q < 8; q++) {
+        const int64_t p = 2 * (i + 2 * q);
+        __m512 a[4];
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) a[k] = quarters(at[k] + p, at[4 + k] + p, at[8 + k] + p, at[12 + k] + p);
+        turn_quarters(a, &re[2 * q], &im[2 * q], &re[2 * q + 1], &im[2 * q + 1]);
+    }
+}
+static FAC_ALWAYS_INLINE void square_f64(fac_vf64 *v, const double *at, int64_t step) {
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; q++) {
+        const double *p = at + 2 * q, *o = p + step;
+        const __m512d even = (__m512d)quarters(p, p + 2 * step, p + 4 * step, p + 6 * step),
+                      odd = (__m512d)quarters(o, o + 2 * step, o + 4 * step, o + 6 * step);
+        v[2 * q] = (fac_vf64)_mm512_unpacklo_pd(even, odd);
+        v[2 * q + 1] = (fac_vf64)_mm512_unpackhi_pd(even, odd);
+    }
+}
+static FAC_ALWAYS_INLINE void pairs_f64(fac_vf64 *re, fac_vf64 *im, double *const *at, int64_t i) {
+#pragma GCC unroll 8
+    for (int q = 0; q < 8; q++) {
+        const int64_t p = 2 * (i + q);
+        const __m512d even = (__m512d)quarters(at[0] + p, at[2] + p, at[4] + p, at[6] + p),
+                      odd = (__m512d)quarters(at[1] + p, at[3] + p, at[5] + p, at[7] + p);
+        re[q] = (fac_vf64)_mm512_unpacklo_pd(even, odd);
+        im[q] = (fac_vf64)_mm512_unpackhi_pd(even, odd);
+    }
+}
+#endif
+
 #define T float
 #define VT fac_vf32
 #define LANES FAC_LANES_F32
@@ -26,6 +89,7 @@ int FAC_ISA_NAME(fac__fft_vector)(void) { return FAC_VECTOR_BYTES; }
 #define LOAD fac_load_f32
 #define STORE fac_store_f32
 #define SPLAT fac_splat_f32
+#define TRANSPOSE fac_transpose_f32
 #define ZIP_LO FAC_ZIP_LO_F32
 #define ZIP_HI FAC_ZIP_HI_F32
 #if FAC_VECTOR_BYTES == 64
@@ -51,6 +115,7 @@ int FAC_ISA_NAME(fac__fft_vector)(void) { return FAC_VECTOR_BYTES; }
 #undef LOAD
 #undef STORE
 #undef SPLAT
+#undef TRANSPOSE
 #undef ZIP_LO
 #undef ZIP_HI
 #undef EVEN
@@ -64,6 +129,7 @@ int FAC_ISA_NAME(fac__fft_vector)(void) { return FAC_VECTOR_BYTES; }
 #define LOAD fac_load_f64
 #define STORE fac_store_f64
 #define SPLAT fac_splat_f64
+#define TRANSPOSE fac_transpose_f64
 #define ZIP_LO FAC_ZIP_LO_F64
 #define ZIP_HI FAC_ZIP_HI_F64
 #if FAC_VECTOR_BYTES == 64

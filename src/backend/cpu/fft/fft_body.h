@@ -164,13 +164,16 @@ static void X(pass)(const fac_fft_pass *p, const T *table, const T *x, T *y) {
 }
 
 /* x is left alone unless it is a buffer. Returns the buffer with the result, x itself where there is no pass. */
-static const T *X(run_chain)(const fac_fft_chain *c, const T *x, T *buffer, T *other) {
-    for (int i = 0; i < c->passes; i++) {
+static const T *X(run_passes)(const fac_fft_chain *c, int begin, int end, const T *x, T *buffer, T *other) {
+    for (int i = begin; i < end; i++) {
         T *y = x == buffer ? other : buffer;
         X(pass)(&c->pass[i], c->table, x, y);
         x = y;
     }
     return x;
+}
+static const T *X(run_chain)(const fac_fft_chain *c, const T *x, T *buffer, T *other) {
+    return X(run_passes)(c, 0, c->passes, x, buffer, other);
 }
 
 /* ---- lines into lanes and back -------------------------------------------------------------------------------------------------- */
@@ -224,19 +227,68 @@ static void X(store_columns)(const T *x, T *at, int64_t step, int64_t n, int lan
             X(write_pairs)(at + i * step, X(scaled)(X(maybe_exchanged)(X(get)(x, i), exchange), s), LANES);
 }
 
-/* Rows become columns: each round interleaves the first half of the rows with the second. */
-static FAC_ALWAYS_INLINE void X(transpose)(VT *r) {
-#pragma GCC unroll 4
-    for (int rounds = LANES; rounds > 1; rounds /= 2) {
-        VT t[LANES];
-#pragma GCC unroll 8
-        for (int i = 0; i < LANES / 2; i++) {
-            t[2 * i] = ZIP_LO(r[i], r[i + LANES / 2]);
-            t[2 * i + 1] = ZIP_HI(r[i], r[i + LANES / 2]);
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) r[i] = t[i];
+/* The first pass of a chain from LANES neighbouring columns, and the last one to them, `step` reals from one point to the next: what
+   load_columns and store_columns do, without a buffer between. */
+#define FFT_FIRST(R)                                                                                                  \
+    static void X(first_##R)(const fac_fft_pass *p, const T *table, const T *at, int64_t step, bool exchange, T *y) { \
+        for (int64_t b = 0; b < p->blocks; b++) {                                                                     \
+            const T *w = table + p->twiddles + (b - 1) * 2 * ((R)-1);                                                 \
+            CV a[R];                                                                                                  \
+            _Pragma("GCC unroll 8") for (int j = 0; j < (R); j++) a[j] =                                              \
+                X(maybe_exchanged)(X(read_pairs)(at + (b + j * p->blocks) * step, LANES), exchange);                  \
+            X(dft_##R)(a, table + p->roots);                                                                          \
+            X(put)(y, b * (R), a[0]);                                                                                 \
+            _Pragma("GCC unroll 8") for (int k = 1; k < (R); k++)                                                     \
+                X(put)(y, b * (R) + k, b ? X(times)(a[k], X(splat)(w + 2 * (k - 1))) : a[k]);                         \
+        }                                                                                                             \
     }
+#define FFT_LAST(R)                                                                                                    \
+    static void X(last_##R)(const fac_fft_pass *p, const T *x, T *at, int64_t step, bool exchange, T scale) {          \
+        const VT s = SPLAT(scale);                                                                                     \
+        for (int64_t q = 0; q < p->run; q++) {                                                                         \
+            CV a[R];                                                                                                   \
+            _Pragma("GCC unroll 8") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * p->run);                    \
+            X(dft_##R)(a, NULL);                                                                                       \
+            _Pragma("GCC unroll 8") for (int k = 0; k < (R); k++)                                                      \
+                X(write_pairs)(at + (q + k * p->run) * step, X(scaled)(X(maybe_exchanged)(a[k], exchange), s), LANES); \
+        }                                                                                                              \
+    }
+FFT_FIRST(3)
+FFT_FIRST(4)
+FFT_FIRST(5)
+FFT_FIRST(8)
+FFT_LAST(2)
+FFT_LAST(4)
+FFT_LAST(8)
+#undef FFT_FIRST
+#undef FFT_LAST
+
+/* Whether the first pass of a chain was made from `lanes` neighbouring columns; if not, they were loaded. */
+static bool X(enter_chain)(const fac_fft_chain *c, const T *at, int64_t step, int lanes, bool exchange, T *buffer) {
+    const fac_fft_pass *p = &c->pass[0];
+    switch (lanes == LANES && c->passes > 1 ? p->radix : 0) {
+    case 3: X(first_3)(p, c->table, at, step, exchange, buffer); return true;
+    case 4: X(first_4)(p, c->table, at, step, exchange, buffer); return true;
+    case 5: X(first_5)(p, c->table, at, step, exchange, buffer); return true;
+    case 8: X(first_8)(p, c->table, at, step, exchange, buffer); return true;
+    default: X(load_columns)(buffer, at, step, c->n, lanes, exchange); return false;
+    }
+}
+/* The passes from `begin` on, to `lanes` neighbouring columns. */
+static void X(leave_chain)(const fac_fft_chain *c, int begin, const T *x, T *buffer, T *other, T *at, int64_t step,
+                           int lanes, bool exchange, T scale) {
+    const int end = c->passes - 1;
+    const int64_t radix = lanes == LANES && end > 0 ? c->pass[end].radix : 0;
+    const bool fused = radix == 2 || radix == 4 || radix == 8;
+    x = X(run_passes)(c, begin, fused ? end : c->passes, x, buffer, other);
+    if (radix == 2)
+        X(last_2)(&c->pass[end], x, at, step, exchange, scale);
+    else if (radix == 4)
+        X(last_4)(&c->pass[end], x, at, step, exchange, scale);
+    else if (radix == 8)
+        X(last_8)(&c->pass[end], x, at, step, exchange, scale);
+    else
+        X(store_columns)(x, at, step, c->n, lanes, exchange, scale);
 }
 
 /* Element by element, from point `begin` on. */
@@ -258,18 +310,30 @@ static void X(store_any)(const T *x, const VIEW *v, int64_t begin, int64_t n, T 
         }
 }
 
+#if FAC_VECTOR_BYTES < 64
+static FAC_ALWAYS_INLINE void X(square)(VT *v, const T *at, int64_t step) {
+    for (int i = 0; i < LANES; i++) v[i] = LOAD(at + i * step);
+    TRANSPOSE(v);
+}
+static FAC_ALWAYS_INLINE void X(pairs)(VT *re, VT *im, T *const *at, int64_t i) {
+    for (int lane = 0; lane < LANES; lane++) {
+        const CV a = X(read_pairs)(at[lane] + 2 * i, LANES);
+        re[lane] = a.re;
+        im[lane] = a.im;
+    }
+    TRANSPOSE(re);
+    TRANSPOSE(im);
+}
+#endif
+
 /* Lines whose points lie side by side: squares of LANES points go through registers. Returns how many points it did. */
 static int64_t X(load_rows)(T *x, const VIEW *v, int64_t n) {
     int64_t i = 0;
+    T *at[LANES];
+    for (int lane = 0; lane < LANES; lane++) at[lane] = v->at[lane < v->lanes ? lane : 0];
     for (; i + LANES <= n; i += LANES) {
         VT re[LANES], im[LANES];
-        for (int lane = 0; lane < LANES; lane++) {
-            CV a = X(read_pairs)(v->at[lane < v->lanes ? lane : 0] + 2 * i, LANES);
-            re[lane] = a.re;
-            im[lane] = a.im;
-        }
-        X(transpose)(re);
-        X(transpose)(im);
+        X(pairs)(re, im, at, i);
         for (int k = 0; k < LANES; k++) X(put)(x, i + k, X(maybe_exchanged)((CV){re[k], im[k]}, v->exchange));
     }
     return i;
@@ -284,8 +348,8 @@ static int64_t X(store_rows)(const T *x, const VIEW *v, int64_t n, T scale) {
             re[k] = a.re;
             im[k] = a.im;
         }
-        X(transpose)(re);
-        X(transpose)(im);
+        TRANSPOSE(re);
+        TRANSPOSE(im);
         for (int lane = 0; lane < v->lanes; lane++)
             X(write_pairs)(v->at[lane] + 2 * i, (CV){re[lane], im[lane]}, LANES);
     }
@@ -431,6 +495,12 @@ void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
     VIEW from = X(view_of)(p, &g->in, g->lanes), to = X(view_of)(p, &g->out, g->lanes);
     from.exchange = g->inverse && p->kind == FAC_FFT_COMPLEX;
     to.exchange = g->inverse;
+    if (p->kind == FAC_FFT_COMPLEX && !p->chirped && from.adjacent && to.adjacent && from.lanes == LANES) {
+        const fac_fft_chain *c = &p->core.whole;
+        const int done = X(enter_chain)(c, from.at[0], from.step, LANES, from.exchange, x);
+        X(leave_chain)(c, done, x, x, y, to.at[0], to.step, LANES, to.exchange, (T)g->scale);
+        return;
+    }
     X(load)(x, &from, in);
     X(enter_lanes)(p, x);
     T *z = (p->chirped ? X(chirped_lanes)(p, x, y) : X(run_chain)(&p->core.whole, x, x, y)) == x ? x : y;
@@ -446,26 +516,70 @@ static FAC_ALWAYS_INLINE int64_t X(group_start)(int64_t group, int64_t n) {
     return fac__max(0, fac__min(group * LANES, n - LANES));
 }
 
+/* The factors of row r and a group of columns. */
+static FAC_ALWAYS_INLINE CV X(group_factors)(const fac_fft_core *c, int64_t group, int64_t row) {
+    const CV w = X(get)(c->lane_twiddles, row);
+    return group ? X(times)(w, X(splat)((const T *)c->group_twiddles + (group * c->columns.n + row) * 2)) : w;
+}
+
+/* A last pass whose results are multiplied by these. */
+#define FFT_FACTORS(R)                                                                                          \
+    static void X(factors_##R)(const fac_fft_core *c, const fac_fft_pass *p, const T *x, int64_t group, T *y) { \
+        for (int64_t q = 0; q < p->run; q++) {                                                                  \
+            CV a[R];                                                                                            \
+            _Pragma("GCC unroll 8") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * p->run);             \
+            X(dft_##R)(a, NULL);                                                                                \
+            _Pragma("GCC unroll 8") for (int k = 0; k < (R); k++)                                               \
+                X(put)(y, q + k * p->run, X(times)(a[k], X(group_factors)(c, group, q + k * p->run)));          \
+        }                                                                                                       \
+    }
+FFT_FACTORS(2)
+FFT_FACTORS(4)
+FFT_FACTORS(8)
+#undef FFT_FACTORS
+
+/* The passes of the columns from `begin` on, and the factors. */
+static const T *X(run_columns)(const fac_fft_core *c, int begin, int64_t group, T *buffer, T *other) {
+    const fac_fft_chain *columns = &c->columns;
+    const int end = columns->passes - 1;
+    const int64_t radix = begin <= end ? columns->pass[end].radix : 0;
+    const bool fused = radix == 2 || radix == 4 || radix == 8;
+    const T *x = X(run_passes)(columns, begin, fused ? end : columns->passes, buffer, buffer, other);
+    T *y = fused == (x == buffer) ? other : buffer;
+    if (radix == 2)
+        X(factors_2)(c, &columns->pass[end], x, group, y);
+    else if (radix == 4)
+        X(factors_4)(c, &columns->pass[end], x, group, y);
+    else if (radix == 8)
+        X(factors_8)(c, &columns->pass[end], x, group, y);
+    else
+        for (int64_t r = 0; r < columns->n; r++) X(put)(y, r, X(times)(X(get)(x, r), X(group_factors)(c, group, r)));
+    return y;
+}
+
 /* Rows r of a group of columns, from lanes to [row group][column][lanes of rows]. Lanes that another group has are not written. */
-static void X(twiddle_and_turn)(const fac_fft_core *c, const T *x, int64_t group, T *middle) {
+static void X(turn)(const fac_fft_core *c, const T *x, int64_t group, T *middle) {
     const int64_t rows = c->columns.n, columns = c->rows.n, start = X(group_start)(group, columns);
-    const T *lane_w = c->lane_twiddles, *group_w = (const T *)c->group_twiddles + group * rows * 2;
+    const int64_t skip = group * LANES - start, lanes = fac__min(LANES, columns - start);
     for (int64_t g = 0; g * LANES < rows; g++) {
         const int64_t first = X(group_start)(g, rows);
-        VT re[LANES], im[LANES];
-        for (int i = 0; i < LANES; i++) {
-            const int64_t row = fac__min(first + i, rows - 1); /* lanes past the end are not used */
-            CV w = X(get)(lane_w, row);
-            if (group) w = X(times)(w, X(splat)(group_w + 2 * row));
-            const CV a = X(times)(X(get)(x, row), w);
-            re[i] = a.re;
-            im[i] = a.im;
-        }
-        X(transpose)(re);
-        X(transpose)(im);
         T *to = middle + (g * columns + start) * POINT;
-        for (int64_t lane = group * LANES - start; lane < LANES && start + lane < columns; lane++)
-            X(put)(to, lane, (CV){re[lane], im[lane]});
+        for (int part = 0; part < 2; part++, x += LANES, to += LANES) {
+            VT v[LANES];
+            if (rows >= LANES) {
+                X(square)(v, x + first * POINT, POINT);
+            } else {
+                for (int i = 0; i < LANES; i++) v[i] = LOAD(x + fac__min(i, rows - 1) * POINT); /* more is not used */
+                TRANSPOSE(v);
+            }
+            if (skip == 0 && lanes == LANES) {
+#pragma GCC unroll 16
+                for (int i = 0; i < LANES; i++) STORE(to + i * POINT, v[i]);
+            } else {
+                for (int64_t lane = skip; lane < lanes; lane++) STORE(to + lane * POINT, v[lane]);
+            }
+        }
+        x -= POINT;
     }
 }
 
@@ -475,8 +589,8 @@ static void X(stage_columns)(const fac_fft_line *l, int64_t begin, int64_t end, 
     T *other = scratch + c->columns.n * POINT;
     for (int64_t g = begin; g < end; g++) {
         const T *from = (const T *)l->from + 2 * X(group_start)(g, c->rows.n);
-        X(load_columns)(scratch, from, 2 * c->rows.n, c->columns.n, lanes, l->exchange_from);
-        X(twiddle_and_turn)(c, X(run_chain)(&c->columns, scratch, scratch, other), g, l->middle);
+        const int done = X(enter_chain)(&c->columns, from, 2 * c->rows.n, lanes, l->exchange_from, scratch);
+        X(turn)(c, X(run_columns)(c, done, g, scratch, other), g, l->middle);
     }
 }
 
@@ -487,9 +601,9 @@ static void X(stage_rows)(const fac_fft_line *l, int64_t begin, int64_t end, T *
     T *other = scratch + c->rows.n * POINT;
     if (end == fac__fft_stage_items(l, FAC_FFT_ROWS)) end = fac__div_up(c->columns.n, LANES);
     for (int64_t g = begin; g < end; g++) {
-        const T *x = X(run_chain)(&c->rows, (const T *)l->middle + g * c->rows.n * POINT, scratch, other);
+        const T *x = (const T *)l->middle + g * c->rows.n * POINT;
         T *to = (T *)l->to + 2 * X(group_start)(g, c->columns.n);
-        X(store_columns)(x, to, 2 * c->columns.n, c->rows.n, lanes, l->exchange_to, (T)l->to_scale);
+        X(leave_chain)(&c->rows, 0, x, scratch, other, to, 2 * c->columns.n, lanes, l->exchange_to, (T)l->to_scale);
     }
 }
 
@@ -533,7 +647,9 @@ static void X(enter_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
     T *work = l->work;
     int64_t k = begin;
     if (k == 0) X(enter_pair)(l, k++);
-    for (; k + LANES <= last; k += LANES) {
+    const int64_t first = k;
+    for (; k < last && last - first >= LANES; k += LANES) {
+        k = fac__min(k, last - LANES); /* the last vector does some once more */
         const int64_t far = h - k - LANES + 1;
         CV a = X(run_at)(l->in, k), b = X(backwards)(X(run_at)(l->in, far));
         X(fold)(&a, &b, X(run_at)(p->unfold, k));
@@ -610,7 +726,9 @@ static void X(leave_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
     T *out = l->out;
     int64_t k = begin;
     if (k == 0) X(leave_pair)(l, k++);
-    for (; k + LANES <= last; k += LANES) {
+    const int64_t first = k;
+    for (; k < last && last - first >= LANES; k += LANES) {
+        k = fac__min(k, last - LANES); /* the last vector does some once more */
         const int64_t far = h - k - LANES + 1;
         CV a = X(transformed)(p, l->work, k, true), b = X(backwards)(X(transformed)(p, l->work, far, true));
         X(unfold)(&a, &b, X(run_at)(p->unfold, k));

@@ -2,17 +2,21 @@
    product, turned into weights, and multiplied by the values, so that only QUERIES x S weights exist at a time. The row's
    log-sum-exp is kept. Backward: a task is one head; block by block the weights are made again, and
        dV += P^T dO,  dP = dO V^T,  dS = P (dP - rowsum(P dP)),  dQ = dS K,  dK += dS^T Q,
-   in the order of the blocks. Sums are f32 (f64 for f64): 16-bit operands are widened first. */
+   in the order of the blocks. Sums are f32 (f64 for f64): 16-bit operands are widened first, but for bf16 where the processor multiplies
+   pairs of it. There the scores are made of the operands as they are, backward too, and the forward's weights are rounded to bf16
+   before they meet the values. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels/softmax.h"
+#include "backend/cpu/loops.h"
 #include "backend/cpu/parallel.h"
 #include "ops/contiguous.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
 #include <math.h>
 
-enum { BLOCK_WEIGHTS = 1 << 16, MIN_QUERIES = 16, MAX_QUERIES = 128 };
+enum { BLOCK_WEIGHTS = 1 << 16, MIN_QUERIES = 16, MAX_QUERIES = 128, MASK_PIECE = 256 };
 
 typedef struct attention_job {
     fac_dtype dtype; /* f32 or f64 */
@@ -22,12 +26,13 @@ typedef struct attention_job {
     double scale;
     bool causal;
     const fac_tensor *q, *k, *v, *mask, *out, *lse;
+    const fac_tensor *q16, *k16, *v16; /* bf16 operands that need not be widened; NULL if there are none */
     const fac_tensor *grad, *grad_q, *grad_k, *grad_v; /* backward */
 } attention_job;
 
 /* The scratch of a task: [block, keys] each, and what its products need. */
 typedef struct rooms {
-    char *weights, *scores; /* scores: backward */
+    char *weights, *scores; /* scores: backward; forward of bf16, the rounded weights */
     fac_workspace products;
 } rooms;
 
@@ -46,12 +51,25 @@ static fac_gemm_matrix rows_of(const fac_tensor *t, int64_t b, int64_t h, int64_
 }
 static fac_gemm_matrix turned(fac_gemm_matrix m) { return (fac_gemm_matrix){m.data, m.col, m.row, 0, m.conj}; }
 
-/* c[m, n] = alpha * a b (+ c). */
+/* c[m, n] = alpha * a b (+ c), in the job's dtype. */
 static fac_status product(const attention_job *j, const rooms *r, int64_t m, int64_t n, int64_t k, double alpha,
                           fac_gemm_matrix a, fac_gemm_matrix b, fac_gemm_matrix c, bool add) {
     fac_gemm g = {.dtype = j->dtype, .batch = 1, .m = m, .n = n, .k = k, .a = a, .b = b, .alpha = fac_scalar_f_(alpha)};
     g.scratch = r->products;
     g.beta = fac_scalar_i_(add);
+    g.c = (void *)(uintptr_t)c.data;
+    g.c_row = c.row;
+    g.c_col = c.col;
+    return fac__gemm(&g);
+}
+
+/* c[m, n] = a b of bf16, c of c_dtype. */
+static fac_status product_16(const rooms *r, int64_t m, int64_t n, int64_t k, fac_gemm_matrix a, fac_gemm_matrix b,
+                             fac_gemm_matrix c, fac_dtype c_dtype) {
+    fac_gemm g = {.dtype = FAC_BF16, .c_dtype = c_dtype, .batch = 1, .m = m, .n = n, .k = k, .a = a, .b = b};
+    g.alpha = fac_scalar_i_(1);
+    g.beta = fac_scalar_i_(0);
+    g.scratch = r->products;
     g.c = (void *)(uintptr_t)c.data;
     g.c_row = c.row;
     g.c_col = c.col;
@@ -73,6 +91,9 @@ static int64_t products_bytes(const attention_job *j, int threads) {
         fac_gemm g = sides[i];
         g.dtype = j->dtype;
         g.batch = 1;
+        most = fac__max(most, fac__gemm_scratch(&g, threads));
+        if (!j->q16) continue;
+        g.dtype = g.c_dtype = FAC_BF16;
         most = fac__max(most, fac__gemm_scratch(&g, threads));
     }
     return most;
@@ -97,42 +118,62 @@ static int64_t seen(const attention_job *j, const block *x, int64_t i) {
     return j->causal ? fac__min(j->keys, x->first + i + 1) : j->keys;
 }
 
-static double mask_value(const fac_tensor *m, const char *p) {
-    switch ((fac_dtype)m->dtype) {
-    case FAC_BOOL: return *(const bool *)p ? 0 : -INFINITY;
-    case FAC_F16: return fac__f16_to_f32(*(const uint16_t *)(const void *)p);
-    case FAC_BF16: return fac__bf16_to_f32(*(const uint16_t *)(const void *)p);
-    case FAC_F64: return *(const double *)(const void *)p;
-    default: return *(const float *)(const void *)p;
+/* n elements of a mask, `step` apart, as numbers that are added to scores. */
+#define MASK_NUMBERS(name, T, TO)                                                                      \
+    static void name(const fac_tensor *m, const char *p, int64_t step, T *out, int64_t n) {            \
+        if (m->dtype == FAC_BOOL)                                                                      \
+            for (int64_t i = 0; i < n; i++) out[i] = *(const bool *)(p + i * step) ? 0 : -(T)INFINITY; \
+        else                                                                                           \
+            fac__casts[TO][m->dtype](out, 1, p, step, n);                                              \
     }
-}
+MASK_NUMBERS(mask_f32, float, FAC_F32)
+MASK_NUMBERS(mask_f64, double, FAC_F64)
 
-/* Adds row `query` of the mask, which broadcasts, to n scores. */
-static void add_mask(const attention_job *j, const block *x, int64_t query, void *scores, int64_t n) {
+/* n scores of row `query` times `scale`, plus the mask, which broadcasts. */
+static void scale_and_mask(const attention_job *j, const block *x, int64_t query, char *scores, double scale,
+                           int64_t n) {
     const fac_tensor *m = j->mask;
     const int64_t place[4] = {x->b, x->h, query, 0};
-    int64_t at = 0, step = 0, size = fac__item_size(m);
+    int64_t at = 0, step = 0;
+    if (!m) {
+        FAC_ISA_PICK(fac__scale_add_row_f32)((float *)(void *)scores, (float)scale, NULL, n);
+        return;
+    }
     for (int d = 0; d < m->ndim; d++) {
         int full = 4 - m->ndim + d;
         if (m->sizes[d] == 1) continue;
         at += place[full] * m->strides[d];
         if (full == 3) step = m->strides[d];
     }
-    const char *p = (const char *)fac__data(m) + at * size;
-    for (int64_t i = 0; i < n; i++, p += step * size) {
-        if (j->dtype == FAC_F64)
-            ((double *)scores)[i] += mask_value(m, p);
-        else
-            ((float *)scores)[i] += (float)mask_value(m, p);
+    const int64_t size = fac__item_size(m);
+    for (int64_t i = 0, piece; i < n; i += piece) {
+        const char *p = (const char *)fac__data(m) + (at + i * step) * size;
+        piece = fac__min(MASK_PIECE, n - i);
+        if (j->dtype == FAC_F64) {
+            double add[MASK_PIECE], *s = (double *)(void *)scores + i;
+            mask_f64(m, p, step, add, piece);
+            for (int64_t k = 0; k < piece; k++) s[k] += add[k];
+        } else {
+            float room[MASK_PIECE], *s = (float *)(void *)scores + i;
+            const bool as_it_is = m->dtype == FAC_F32 && step == 1;
+            if (!as_it_is) mask_f32(m, p, step, room, piece);
+            FAC_ISA_PICK(fac__scale_add_row_f32)
+            (s, (float)scale, as_it_is ? (const float *)(const void *)p : room, piece);
+        }
     }
 }
 
-/* weights[rows, keys] = scale * Q K^T + mask; entries that a row may not see are left undefined. */
+/* weights[rows, keys] = scale * Q K^T + mask; entries that a row may not see are left undefined. Products of bf16 are not scaled. */
 static fac_status make_scores(const attention_job *j, const rooms *r, const block *x) {
-    FAC_TRY(product(j, r, x->rows, x->keys, j->width, j->scale, rows_of(j->q, x->b, x->h, x->first),
-                    turned(rows_of(j->k, x->b, x->h, 0)), matrix_in(j, r->weights), false));
-    for (int64_t i = 0; i < x->rows && j->mask; i++)
-        add_mask(j, x, x->first + i, r->weights + (size_t)(i * j->keys) * item(j), seen(j, x, i));
+    if (j->q16)
+        FAC_TRY(product_16(r, x->rows, x->keys, j->width, rows_of(j->q16, x->b, x->h, x->first),
+                           turned(rows_of(j->k16, x->b, x->h, 0)), matrix_in(j, r->weights), FAC_F32));
+    else
+        FAC_TRY(product(j, r, x->rows, x->keys, j->width, j->scale, rows_of(j->q, x->b, x->h, x->first),
+                        turned(rows_of(j->k, x->b, x->h, 0)), matrix_in(j, r->weights), false));
+    for (int64_t i = 0; i < x->rows && (j->mask || j->q16); i++)
+        scale_and_mask(j, x, x->first + i, r->weights + (size_t)(i * j->keys) * item(j), j->q16 ? j->scale : 1,
+                       seen(j, x, i));
     return FAC_OK;
 }
 
@@ -166,14 +207,24 @@ static bool weigh_again(const attention_job *j, const block *x, int64_t i, char 
 
 static fac_status forward_block(const attention_job *j, const rooms *r, const block *x) {
     FAC_TRY(make_scores(j, r, x));
-    for (int64_t i = 0; i < x->rows; i++) weigh(j, x, i, r->weights);
+    for (int64_t i = 0; i < x->rows; i++) {
+        weigh(j, x, i, r->weights);
+        if (j->v16)
+            fac__casts[FAC_BF16][FAC_F32]((uint16_t *)(void *)r->scores + i * j->keys, 1,
+                                          (const float *)(const void *)r->weights + i * j->keys, 1, x->keys);
+    }
+    if (j->v16)
+        return product_16(r, x->rows, j->value_width, x->keys, matrix_in(j, r->scores), rows_of(j->v16, x->b, x->h, 0),
+                          rows_of(j->out, x->b, x->h, x->first), FAC_BF16);
     return product(j, r, x->rows, j->value_width, x->keys, 1, matrix_in(j, r->weights), rows_of(j->v, x->b, x->h, 0),
                    rows_of(j->out, x->b, x->h, x->first), false);
 }
 
+static int forward_rooms(const attention_job *j) { return j->v16 ? 2 : 1; }
+
 static fac_status forward_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const attention_job *j = ctx;
-    const rooms r = rooms_in(j, scratch, 1);
+    const rooms r = rooms_in(j, scratch, forward_rooms(j));
     for (int64_t t = begin; t < end; t++) {
         block x = block_at(j, t / j->blocks, t % j->blocks);
         FAC_TRY(forward_block(j, &r, &x));
@@ -253,13 +304,14 @@ static fac_status backward_range(void *ctx, int64_t begin, int64_t end, void *sc
 
 /* ---- kernels --------------------------------------------------------------------------------------------------------------- */
 
-static void job_fill(attention_job *j, bool causal, fac_opt_num scale) {
-    j->dtype = (fac_dtype)j->q->dtype;
-    j->heads = j->q->sizes[1];
-    j->queries = j->q->sizes[2];
-    j->keys = j->k->sizes[2];
-    j->width = j->q->sizes[3];
-    j->value_width = j->v->sizes[3];
+static void job_fill(attention_job *j, const fac_tensor *q, const fac_tensor *k, const fac_tensor *v, bool causal,
+                     fac_opt_num scale) {
+    j->dtype = q->dtype == FAC_F64 ? FAC_F64 : FAC_F32;
+    j->heads = q->sizes[1];
+    j->queries = q->sizes[2];
+    j->keys = k->sizes[2];
+    j->width = q->sizes[3];
+    j->value_width = v->sizes[3];
     j->causal = causal;
     j->scale = scale.set ? fac__scalar_f64(scale.v) : 1 / sqrt((double)fac__max(1, j->width));
     j->block = fac__min(fac__max(1, j->queries),
@@ -310,6 +362,11 @@ static fac_status finish_result(fac_status st, fac_tensor *out, fac_tensor *work
     return st;
 }
 
+/* Whether these are multiplied as they are. */
+static bool multiplies_16(const fac_tensor *q, const fac_tensor *k, const fac_tensor *v) {
+    return q->dtype == FAC_BF16 && k->dtype == FAC_BF16 && v->dtype == FAC_BF16 && FAC_ISA_PICK(fac__gemm_bf16)();
+}
+
 /* Sums of rooms for a block, and of its work, cannot overflow. */
 static fac_status check_sides(const attention_job *j) {
     const int64_t most = INT64_C(1) << 40;
@@ -335,12 +392,19 @@ static fac_status run_forward(attention_job *j) {
     }
     FAC_TRY(check_sides(j));
     int64_t work = fac__mul_or_max(fac__mul_or_max(j->block, j->keys), j->width + j->value_width + 8);
-    return run_tasks(j, j->q->sizes[0] * j->heads * j->blocks, fac__grain(2 * FAC_GRAIN, work), 1, forward_range);
+    return run_tasks(j, j->lse->sizes[0] * j->heads * j->blocks, fac__grain(2 * FAC_GRAIN, work), forward_rooms(j),
+                     forward_range);
 }
 
 fac_status flash_attention_cpu(fac_structured *s, fac_tensor *query, fac_tensor *key, fac_tensor *value,
                                double dropout_p, bool is_causal, fac_tensor *attn_mask, fac_opt_num scale) {
     (void)dropout_p;
+    attention_job j = {.mask = attn_mask, .lse = s->out[1]};
+    job_fill(&j, query, key, value, is_causal, scale);
+    if (multiplies_16(query, key, value)) {
+        j.q16 = query, j.k16 = key, j.v16 = value, j.out = s->out[0];
+        return run_forward(&j);
+    }
     widened w = {0};
     fac_tensor *out = NULL;
     fac_status st = widen(&w, query);
@@ -348,8 +412,7 @@ fac_status flash_attention_cpu(fac_structured *s, fac_tensor *query, fac_tensor 
     if (st == FAC_OK) st = widen(&w, value);
     if (st == FAC_OK) st = begin_result(s->out[0], &out);
     if (st == FAC_OK) {
-        attention_job j = {.q = w.t[0], .k = w.t[1], .v = w.t[2], .mask = attn_mask, .out = out, .lse = s->out[1]};
-        job_fill(&j, is_causal, scale);
+        j.q = w.t[0], j.k = w.t[1], j.v = w.t[2], j.out = out;
         st = finish_result(run_forward(&j), s->out[0], out);
     }
     widened_free(&w);
@@ -388,7 +451,8 @@ fac_status flash_attention_backward_cpu(fac_structured *s, fac_tensor *grad_out,
                            .grad_q = work[0],
                            .grad_k = work[1],
                            .grad_v = work[2]};
-        job_fill(&j, is_causal, scale);
+        if (multiplies_16(query, key, value)) j.q16 = query, j.k16 = key;
+        job_fill(&j, query, key, value, is_causal, scale);
         st = run_backward(&j);
     }
     for (int i = 0; i < 3; i++) st = work[i] ? finish_result(st, s->out[i], work[i]) : st;

@@ -153,15 +153,17 @@ static void sample_with_replacement(const multinomial_job *j, int64_t row, doubl
     }
 }
 
-/* Exponential races: the smallest waiting times E_i / w_i, in order, are a draw without replacement. */
+/* Exponential races: the smallest waiting times E_i / w_i, in order, are a draw without replacement. E_i = -log(u) is at least 1 - u,
+   by which most are seen to lose without their logarithm. The best so far are kept sorted by insertion. */
 static void sample_without_replacement(const multinomial_job *j, int64_t row, double *w, int64_t *out) {
-    for (int64_t i = 0; i < j->n; i++) {
-        double e =
-            -fac__log_unit_f64(fac__uniform_open_f64(fac__random_u64(j->drawn.seed, j->drawn.offset, row * j->n + i)));
-        w[i] = w[i] > 0 ? e / w[i] : HUGE_VAL;
-    }
+    const double margin = 1 - 1e-6; /* more than both sides are rounded by */
+    const int64_t *const last = out + j->samples - 1;
     for (int64_t s = 0; s < j->samples; s++) out[s] = -1;
-    for (int64_t i = 0; i < j->n; i++) { /* the best so far are kept sorted by insertion */
+    for (int64_t i = 0; i < j->n; i++) {
+        if (!(w[i] > 0)) continue;
+        const double u = fac__uniform_open_f64(fac__random_u64(j->drawn.seed, j->drawn.offset, row * j->n + i));
+        if (*last >= 0 && (1 - u) * margin > w[*last] * w[i]) continue;
+        w[i] = -fac__log_unit_f64(u) / w[i];
         int64_t at = j->samples;
         while (at > 0 && (out[at - 1] < 0 || w[i] < w[out[at - 1]])) at--;
         if (at == j->samples || w[i] == HUGE_VAL) continue;

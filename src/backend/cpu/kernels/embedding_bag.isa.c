@@ -3,7 +3,7 @@
 #include "backend/cpu/simd.h"
 
 #define BLOCK 4 /* vectors of a block of columns */
-#define AHEAD 4 /* rows fetched before they are needed */
+#define AHEAD 8 /* rows fetched before they are needed */
 
 #define BAG_SUM(S, T, V, LANES)                                                                                        \
     void FAC_ISA_NAME(fac__bag_sum_##S)(const T *table, int64_t width, const int64_t *rows, const T *scale, int64_t n, \
@@ -13,7 +13,9 @@
             V acc[BLOCK] = {{0}};                                                                                      \
             for (int64_t i = 0; i < n; i++) {                                                                          \
                 const T *row = table + rows[i] * width + j;                                                            \
-                if (i + AHEAD < n) __builtin_prefetch(table + rows[i + AHEAD] * width + j);                            \
+                if (i + AHEAD < n)                                                                                     \
+                    for (int v = 0; v < BLOCK; v++)                                                                    \
+                        __builtin_prefetch(table + rows[i + AHEAD] * width + j + v * LANES);                           \
                 if (rows[i] == skip) continue;                                                                         \
                 if (!scale)                                                                                            \
                     for (int v = 0; v < BLOCK; v++) acc[v] += fac_load_##S(row + v * LANES);                           \

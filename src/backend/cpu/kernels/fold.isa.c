@@ -86,6 +86,33 @@ static void sum_row_f32(const void *vx, int64_t n, void *vacc) {
     *(float *)vacc = (float)(sum + tail);
 }
 
+/* A row per lane: squares of rows become columns, which are added up one by one. */
+void FAC_ISA_NAME(fac__sum_short_rows_f32)(const float *x, int64_t step, int64_t n, int64_t rows, float *sums) {
+    int64_t r = 0;
+    for (; r + V32 <= rows; r += V32) {
+        fac_vf64 low = {0}, high = {0};
+        for (int64_t k = 0; k < n; k += V32) {
+            const int64_t m = n - k < V32 ? n - k : V32;
+            fac_vf32 v[V32];
+            half_vf32 part[2];
+            for (int i = 0; i < V32; i++) v[i] = fac__short_load(x + (r + i) * step + k, m, 0);
+            fac_transpose_f32(v);
+            for (int64_t i = 0; i < m; i++) {
+                memcpy(part, &v[i], sizeof part);
+                low += __builtin_convertvector(part[0], fac_vf64);
+                high += __builtin_convertvector(part[1], fac_vf64);
+            }
+        }
+        const half_vf32 both[2] = {__builtin_convertvector(low, half_vf32), __builtin_convertvector(high, half_vf32)};
+        memcpy(sums + r, both, sizeof both);
+    }
+    for (; r < rows; r++) {
+        double sum = 0;
+        for (int64_t k = 0; k < n; k++) sum += (double)x[r * step + k];
+        sums[r] = (float)sum;
+    }
+}
+
 /* Sums of elements that become floats on the way, a vector at a time. */
 typedef uint16_t half_vu16 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
 typedef uint32_t vu32 __attribute__((vector_size(FAC_VECTOR_BYTES)));

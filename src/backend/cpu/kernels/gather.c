@@ -7,6 +7,7 @@
 #include "backend/cpu/pointwise.h"
 #include "core/tensor_make.h"
 #include "iter/nest.h"
+#include <stdatomic.h>
 
 enum { ROWS_AHEAD = 2, BYTES_AHEAD = 1024 };
 
@@ -35,8 +36,24 @@ fac_status fac__index_array(fac_tensor *index, fac_tensor **out, const int64_t *
     return FAC_OK;
 }
 
+typedef struct check_job {
+    const int64_t *v;
+    int64_t low, size;
+    atomic_bool outside;
+} check_job;
+
+static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
+    check_job *j = ctx;
+    if (!FAC_ISA_PICK(fac__indices_within)(j->v + begin, end - begin, j->low, j->size))
+        atomic_store_explicit(&j->outside, true, memory_order_relaxed);
+    return FAC_OK;
+}
+
 fac_status fac__check_indices(const int64_t *v, int64_t n, int64_t dim, int64_t size, bool negative) {
     int64_t low = negative ? -size : 0;
+    check_job j = {.v = v, .low = low, .size = size};
+    FAC_TRY(fac__parallel_for(0, n, 2 * FAC_GRAIN, check_range, &j));
+    if (!atomic_load_explicit(&j.outside, memory_order_relaxed)) return FAC_OK;
     for (int64_t i = 0; i < n; i++)
         FAC_CHECK(v[i] >= low && v[i] < size, FAC_ERR_INDEX,
                   "index %lld is out of bounds for dimension %lld with size %lld", (long long)v[i], (long long)dim,
@@ -57,18 +74,6 @@ typedef struct gather_job {
     fac_nest nest; /* out, index, src */
 } gather_job;
 
-static void gather_varying(size_t item, char *out, int64_t out_step, const int64_t *index, int64_t index_step,
-                           const char *src, int64_t src_step, int64_t step, int64_t n) {
-#define GATHER(T)                                                                                         \
-    do {                                                                                                  \
-        T *o = (T *)out;                                                                                  \
-        const T *s = (const T *)src;                                                                      \
-        for (int64_t i = 0; i < n; i++) o[i * out_step] = s[i * src_step + index[i * index_step] * step]; \
-    } while (0)
-    FAC_ITEM_SWITCH(item, GATHER)
-#undef GATHER
-}
-
 static fac_status gather_range(void *ctx, int64_t begin, int64_t end) {
     const gather_job *j = ctx;
     const fac_gather_plan *g = j->g;
@@ -84,7 +89,7 @@ static fac_status gather_range(void *ctx, int64_t begin, int64_t end) {
         if (by == 0 || n == 1)
             fac__items_copy(g->item, out, to * item, src + *index * g->step * item, from * item, n);
         else
-            gather_varying(g->item, out, to, index, by, src, from, g->step, n);
+            FAC_ISA_PICK(fac__gather_varying)(g->item, out, to, index, by, src, from, g->step, n);
         fac__nest_advance(&j->nest, 3, n, &c);
         i += n;
     }
@@ -118,6 +123,8 @@ static void fetch_ahead(const rows_job *j, int64_t i) {
 
 static fac_status rows_range(void *ctx, int64_t begin, int64_t end) {
     const rows_job *j = ctx;
+    if (!j->stream && FAC_ISA_PICK(fac__gather_short_rows)(j->out, j->src, j->index, j->rows, j->row, begin, end))
+        return FAC_OK;
     for (int64_t i = begin; i < end; i++) {
         const char *from = j->src + j->index[i] * j->row;
         fetch_ahead(j, i + ROWS_AHEAD);

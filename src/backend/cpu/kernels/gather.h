@@ -3,7 +3,7 @@
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_GATHER_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_GATHER_H
 
-#include "core/tensor.h"
+#include "backend/cpu/cpu.h"
 
 /* A tensor as a kernel walks it; one without dimensions counts as one of size 1. */
 typedef struct fac_walk {
@@ -66,5 +66,21 @@ fac_status fac__index_array(fac_tensor *index, fac_tensor **out, const int64_t *
 fac_status fac__check_indices(const int64_t *v, int64_t n, int64_t dim, int64_t size, bool negative);
 /* The same, and wraps negative ones, in place. */
 fac_status fac__wrap_indices(int64_t *v, int64_t n, int64_t dim, int64_t size);
+
+/* ---- inner loops (gather.isa.c) ------------------------------------------------------------------------------------- */
+
+/* Whether all n indices lie in [low, size). May say no where a size is above 2^62 and they do. */
+FAC_ISA_DECLARE(bool, fac__indices_within, (const int64_t *v, int64_t n, int64_t low, int64_t size));
+/* out[i] = (v[i], wrapped if negative) * stride, or that is added unless it is the first. */
+FAC_ISA_DECLARE(void, fac__fold_index,
+                (int64_t * out, const int64_t *v, int64_t n, int64_t size, int64_t stride, bool first));
+/* out[i * out_step] = src[i * src_step + index[i * index_step] * step] for n elements of `item` bytes. */
+FAC_ISA_DECLARE(void, fac__gather_varying,
+                (size_t item, char *out, int64_t out_step, const int64_t *index, int64_t index_step, const char *src,
+                 int64_t src_step, int64_t step, int64_t n));
+/* Rows [begin, end) of fac__gather_rows; false if there is no loop for rows of so many bytes. */
+FAC_ISA_DECLARE(bool, fac__gather_short_rows,
+                (char *out, const char *src, const int64_t *index, int64_t rows, int64_t row, int64_t begin,
+                 int64_t end));
 
 #endif

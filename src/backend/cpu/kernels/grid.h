@@ -7,13 +7,17 @@
 
 enum { FAC_GRID_TILE = 64, FAC_GRID_TAPS = 16 }; /* points of a tile, and elements that it shows of each */
 
-/* What the points of a tile show: element at[k][i] of a plane with weight[k][i], for k < taps; -1 is beyond the plane. slope: the
+/* What the points of a tile show: element at[k][i] of a plane with weight[k][i], for k < taps; -1 is beyond the plane. Unless
+   `inside`, those that are not are listed: k * FAC_GRID_TILE + i in `point`, the element in `place`, `count` of them. slope: the
    derivative of the weight with respect to each coordinate of the grid, in the grid's order. */
 #define FAC_GRID_TILE_OF(name, T)                             \
     typedef struct name {                                     \
         int taps;                                             \
         bool inside; /* none is beyond the plane */           \
         int32_t at[FAC_GRID_TAPS][FAC_GRID_TILE];             \
+        int32_t count;                                        \
+        int32_t point[FAC_GRID_TAPS * FAC_GRID_TILE];         \
+        int32_t place[FAC_GRID_TAPS * FAC_GRID_TILE];         \
         T weight[FAC_GRID_TAPS][FAC_GRID_TILE];               \
         T slope[FAC_GRID_DIMS][FAC_GRID_TAPS][FAC_GRID_TILE]; \
     } name

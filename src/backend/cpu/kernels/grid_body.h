@@ -1,4 +1,5 @@
-/* The loops of grid.isa.c for one type: included with T, FN(name), TILE (the tile's type), FLOOR and RINT defined. */
+/* The loops of grid.isa.c for one type: included with T, FN(name), TILE (the tile's type), FLOOR and RINT defined, and
+   SAMPLE where there is a loop of vectors for the points of a tile in one plane. */
 
 /* The elements that each point of a tile shows along one dimension, -1 beyond it, with weights and their derivatives. */
 typedef struct FN(line) {
@@ -101,6 +102,19 @@ static void FN(make_line)(const fac_grid_job *j, int64_t sample, int64_t begin, 
 /* The elements of a point fill a tile, or in three dimensions by cubes one for each along the first dimension. */
 static int FN(slabs_of)(const fac_grid *g) { return g->nd == 3 && g->mode == FAC_GRID_CUBIC ? 4 : 1; }
 
+/* Lists what is not beyond the plane, tap by tap, without a branch. */
+static void FN(list)(TILE *t, int64_t n) {
+    int32_t count = 0;
+    if (t->inside) return;
+    for (int k = 0; k < t->taps; k++)
+        for (int64_t i = 0; i < n; i++) {
+            t->point[count] = (int32_t)(k * FAC_GRID_TILE + i);
+            t->place[count] = t->at[k][i];
+            count += t->at[k][i] >= 0;
+        }
+    t->count = count;
+}
+
 /* Products of the lines: tap k of the tile is one tap of each dimension. */
 static void FN(join)(const fac_grid_job *j, const FN(line) * lines, int64_t n, bool slopes, int slab, TILE *t) {
     static const int of_mode[] = {[FAC_GRID_LINEAR] = 2, [FAC_GRID_NEAREST] = 1, [FAC_GRID_CUBIC] = 4};
@@ -137,32 +151,42 @@ static void FN(make_lines)(const fac_grid_job *j, int64_t sample, int64_t begin,
     for (int d = 0; d < j->g.nd; d++) FN(make_line)(j, sample, begin, end - begin, d, &lines[d]);
 }
 
+/* What the points of a tile show of a plane, tap by tap; of beyond the plane, what was there. */
+typedef struct FN(values) {
+    T of[FAC_GRID_TAPS][FAC_GRID_TILE];
+} FN(values);
+static void FN(fetch)(const TILE *t, const T *restrict plane, int64_t n, FN(values) *restrict v) {
+    for (int k = 0; k < t->taps && t->inside; k++)
+        for (int64_t i = 0; i < n; i++) v->of[k][i] = plane[t->at[k][i]];
+    for (int32_t m = 0; !t->inside && m < t->count; m++) v->of[0][t->point[m]] = plane[t->place[m]];
+}
+
 /* What lies beyond the plane does not count, as the element read for it may be no number. */
-static inline T FN(shown)(const T *plane, int32_t at, T weight, bool inside) {
-    const T v = weight * plane[inside || at >= 0 ? at : 0];
+static inline T FN(shown)(T value, int32_t at, T weight, bool inside) {
+    const T v = weight * value;
     return inside || at >= 0 ? v : 0;
 }
 
-/* sum[i] += the tile's points of a plane under `weight`, four taps at once. */
-static inline void FN(gather_as)(const TILE *t, T (*weight)[FAC_GRID_TILE], const T *restrict plane, int64_t n,
+/* sum[i] += the tile's points under `weight`, four taps at once. */
+static inline void FN(gather_as)(const TILE *t, T (*weight)[FAC_GRID_TILE], const FN(values) * v, int64_t n,
                                  bool inside, T *restrict sum) {
     for (int k = 0; k < t->taps; k += 4) {
         const int32_t(*at)[FAC_GRID_TILE] = &t->at[k];
-        T(*w)[FAC_GRID_TILE] = &weight[k];
+        const T(*w)[FAC_GRID_TILE] = &weight[k], (*x)[FAC_GRID_TILE] = &v->of[k];
         for (int64_t i = 0; i < n; i++)
-            sum[i] += FN(shown)(plane, at[0][i], w[0][i], inside) + FN(shown)(plane, at[1][i], w[1][i], inside) +
-                      FN(shown)(plane, at[2][i], w[2][i], inside) + FN(shown)(plane, at[3][i], w[3][i], inside);
+            sum[i] += FN(shown)(x[0][i], at[0][i], w[0][i], inside) + FN(shown)(x[1][i], at[1][i], w[1][i], inside) +
+                      FN(shown)(x[2][i], at[2][i], w[2][i], inside) + FN(shown)(x[3][i], at[3][i], w[3][i], inside);
     }
 }
 
-static inline void FN(gather)(TILE *t, T (*weight)[FAC_GRID_TILE], const T *restrict plane, int64_t n,
+static inline void FN(gather)(const TILE *t, T (*weight)[FAC_GRID_TILE], const FN(values) * v, int64_t n,
                               T *restrict sum) {
     if (t->taps == 1)
-        for (int64_t i = 0; i < n; i++) sum[i] = FN(shown)(plane, t->at[0][i], weight[0][i], t->inside);
+        for (int64_t i = 0; i < n; i++) sum[i] = FN(shown)(v->of[0][i], t->at[0][i], weight[0][i], t->inside);
     else if (t->inside)
-        FN(gather_as)(t, weight, plane, n, true, sum);
+        FN(gather_as)(t, weight, v, n, true, sum);
     else
-        FN(gather_as)(t, weight, plane, n, false, sum);
+        FN(gather_as)(t, weight, v, n, false, sum);
 }
 
 static const T *FN(plane_of)(const fac_grid_job *j, int64_t sample, int64_t c) {
@@ -172,15 +196,26 @@ static const T *FN(plane_of)(const fac_grid_job *j, int64_t sample, int64_t c) {
 static void FN(forward)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end) {
     TILE t;
     FN(line) lines[FAC_GRID_DIMS];
+#ifndef SAMPLE
+    FN(values) v = {0};
+#endif
     FN(make_lines)(j, sample, begin, end, lines);
     for (int slab = 0; slab < FN(slabs_of)(&j->g); slab++) {
         FN(join)(j, lines, end - begin, false, slab, &t);
+#ifndef SAMPLE
+        FN(list)(&t, end - begin);
+#endif
         for (int64_t c = 0; c < j->g.channels; c++) {
             T *out = (T *)j->to + (sample * j->g.channels + c) * j->g.points + begin;
+#ifdef SAMPLE
+            SAMPLE(&t, FN(plane_of)(j, sample, c), end - begin, slab > 0, out);
+#else
             T sum[FAC_GRID_TILE] = {0};
             if (slab) memcpy(sum, out, (size_t)(end - begin) * sizeof(T));
-            FN(gather)(&t, t.weight, FN(plane_of)(j, sample, c), end - begin, sum);
+            FN(fetch)(&t, FN(plane_of)(j, sample, c), end - begin, &v);
+            FN(gather)(&t, t.weight, &v, end - begin, sum);
             memcpy(out, sum, (size_t)(end - begin) * sizeof(T));
+#endif
         }
     }
 }
@@ -188,16 +223,19 @@ static void FN(forward)(const fac_grid_job *j, int64_t sample, int64_t begin, in
 static void FN(to_grid)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end) {
     TILE t;
     FN(line) lines[FAC_GRID_DIMS];
+    FN(values) v = {0};
     const int64_t n = end - begin;
     T all[FAC_GRID_DIMS][FAC_GRID_TILE] = {{0}};
     FN(make_lines)(j, sample, begin, end, lines);
     for (int slab = 0; slab < FN(slabs_of)(&j->g); slab++) {
         FN(join)(j, lines, n, true, slab, &t);
+        FN(list)(&t, n);
         for (int64_t c = 0; c < j->g.channels; c++) {
             const T *grad = (const T *)j->grad + (sample * j->g.channels + c) * j->g.points + begin;
+            FN(fetch)(&t, FN(plane_of)(j, sample, c), n, &v);
             for (int d = 0; d < j->g.nd; d++) {
                 T sum[FAC_GRID_TILE] = {0};
-                FN(gather)(&t, t.slope[d], FN(plane_of)(j, sample, c), n, sum);
+                FN(gather)(&t, t.slope[d], &v, n, sum);
                 for (int64_t i = 0; i < n; i++) all[d][i] += grad[i] * sum[i];
             }
         }
@@ -205,6 +243,14 @@ static void FN(to_grid)(const fac_grid_job *j, int64_t sample, int64_t begin, in
     T *to = (T *)j->to + (sample * j->g.points + begin) * j->g.nd;
     for (int64_t i = 0; i < n; i++)
         for (int d = 0; d < j->g.nd; d++) to[i * j->g.nd + d] = all[d][i];
+}
+
+/* What a tile's points show is added to a plane, tap by tap. */
+static void FN(add)(const TILE *t, const T *restrict grad, int64_t n, T *restrict plane) {
+    for (int k = 0; k < t->taps && t->inside; k++)
+        for (int64_t i = 0; i < n; i++) plane[t->at[k][i]] += t->weight[k][i] * grad[i];
+    for (int32_t m = 0; !t->inside && m < t->count; m++)
+        plane[t->place[m]] += t->weight[0][t->point[m]] * grad[t->point[m] % FAC_GRID_TILE];
 }
 
 static void FN(to_input)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, int64_t first,
@@ -216,12 +262,10 @@ static void FN(to_input)(const fac_grid_job *j, int64_t sample, int64_t begin, i
     FN(make_lines)(j, sample, begin, end, lines);
     for (int slab = 0; slab < FN(slabs_of)(&j->g); slab++) {
         FN(join)(j, lines, end - begin, false, slab, &t);
+        FN(list)(&t, end - begin);
         for (int64_t c = first; c < last; c++) {
             const T *grad = (const T *)j->grad + (sample * j->g.channels + c) * j->g.points + begin;
-            T *plane = (T *)j->to + (sample * j->g.channels + c) * count;
-            for (int k = 0; k < t.taps; k++)
-                for (int64_t i = 0; i < end - begin; i++)
-                    if (t.at[k][i] >= 0) plane[t.at[k][i]] += t.weight[k][i] * grad[i];
+            FN(add)(&t, grad, end - begin, (T *)j->to + (sample * j->g.channels + c) * count);
         }
     }
 }

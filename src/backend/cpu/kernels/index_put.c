@@ -4,13 +4,14 @@
 #include "backend/cpu/kernels/gather.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/masked.h"
+#include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"
 #include "iter/nest.h"
 #include "ops_gen.h"
 
 typedef struct indexing {
     int n;                           /* index tensors after masks were replaced */
-    fac_tensor *index[FAC_MAX_DIMS]; /* owned int64, by dimension of self; NULL: the dimension is kept */
+    fac_tensor *index[FAC_MAX_DIMS]; /* owned int64 and row-major, by dimension of self; NULL: the dimension is kept */
     int indexed[FAC_MAX_DIMS];       /* which dimensions have one */
     int n_dims;                      /* dimensions of self that were spoken for */
     int64_t common[FAC_MAX_DIMS];    /* sizes of the index tensors, broadcast */
@@ -61,23 +62,19 @@ static fac_status add_mask(indexing *x, const fac_tensor *self, fac_tensor *mask
     return st;
 }
 
-/* An owned int64 copy of an index, since negative entries are wrapped in it. */
+/* Negative entries stay as they are: they are wrapped where offsets are made. */
 static fac_status add_index(indexing *x, const fac_tensor *self, fac_tensor *index) {
-    fac_tensor *wide, *own;
+    fac_tensor *wide;
     const int64_t *v;
     FAC_CHECK(x->n_dims < self->ndim, FAC_ERR_INDEX, "too many indices for tensor of dimension %d", self->ndim);
     FAC_CHECK(index->dtype == FAC_I64 || index->dtype == FAC_I32, FAC_ERR_DTYPE,
               "tensors used as indices must be long, int, byte or bool tensors, got %s",
               fac_dtype_name((fac_dtype)index->dtype));
     FAC_TRY(fac__index_array(index, &wide, &v));
-    fac_status st = fac__empty(index->sizes, index->ndim, FAC_I64, index->device, &own);
-    if (st == FAC_OK) {
-        if (index->numel) memcpy(fac__data(own), v, (size_t)index->numel * sizeof *v);
-        st = fac__wrap_indices(fac__data(own), index->numel, x->n_dims, self->sizes[x->n_dims]);
-        if (st != FAC_OK) fac__unref(own);
-    }
+    fac_status st = fac__check_indices(v, index->numel, x->n_dims, self->sizes[x->n_dims], true);
+    if (st == FAC_OK) return add_dim(x, self, wide);
     fac__unref(wide);
-    return st == FAC_OK ? add_dim(x, self, own) : st;
+    return st;
 }
 
 static fac_status collect(indexing *x, const fac_tensor *self, fac_tensors indices) {
@@ -131,25 +128,45 @@ static fac_status plan_result(indexing *x, const fac_tensor *self) {
     return FAC_OK;
 }
 
+typedef struct fold_job {
+    int64_t *out;
+    const int64_t *v;
+    int64_t size, stride;
+    bool first;
+} fold_job;
+
+static fac_status fold_range(void *ctx, int64_t begin, int64_t end) {
+    const fold_job *j = ctx;
+    FAC_ISA_PICK(fac__fold_index)(j->out + begin, j->v + begin, end - begin, j->size, j->stride, j->first);
+    return FAC_OK;
+}
+
+/* out[p] (+)= index[p] * stride over the common sizes, to which t broadcasts. */
+static fac_status fold_one(const indexing *x, const fac_tensor *t, fold_job *j) {
+    if (t->numel == x->offsets->numel) return fac__parallel_for(0, t->numel, FAC_GRAIN, fold_range, j);
+    int64_t own[FAC_MAX_DIMS];
+    const int64_t *both[1] = {own};
+    fac_nest nest;
+    fac_cursor c;
+    fac__broadcast_strides(t, x->n_common, own);
+    fac__nest_build(&nest, x->common, x->n_common, UINT64_MAX, 1, both, true);
+    fac__nest_seek(&nest, 1, 0, &c);
+    for (int64_t p = 0; p < nest.count; p++) {
+        FAC_ISA_PICK(fac__fold_index)(j->out + p, j->v + c.offset[0], 1, j->size, j->stride, j->first);
+        fac__nest_advance(&nest, 1, 1, &c);
+    }
+    return FAC_OK;
+}
+
 /* offsets[p] = sum over indexed dimensions of index[p] * stride, in elements of self; a tensor without any may have any strides. */
 static fac_status fold_offsets(indexing *x, const fac_tensor *self) {
     FAC_TRY(fac__empty(x->common, x->n_common, FAC_I64, fac_device_make(FAC_CPU, -1), &x->offsets));
     int64_t *out = fac__data(x->offsets);
-    if (x->offsets->numel) memset(out, 0, (size_t)x->offsets->numel * sizeof *out);
+    if (x->offsets->numel && (x->n == 0 || self->numel == 0)) memset(out, 0, (size_t)x->offsets->numel * sizeof *out);
     for (int i = 0; i < x->n && self->numel; i++) {
-        const fac_tensor *t = x->index[x->indexed[i]];
-        const int64_t *v = fac__data(t);
-        int64_t own[FAC_MAX_DIMS], stride = self->strides[x->indexed[i]];
-        const int64_t *both[1] = {own};
-        fac_nest nest;
-        fac_cursor c;
-        fac__broadcast_strides(t, x->n_common, own);
-        fac__nest_build(&nest, x->common, x->n_common, UINT64_MAX, 1, both, true);
-        fac__nest_seek(&nest, 1, 0, &c);
-        for (int64_t p = 0; p < nest.count; p++) {
-            out[p] += v[c.offset[0]] * stride;
-            fac__nest_advance(&nest, 1, 1, &c);
-        }
+        const int d = x->indexed[i];
+        fold_job j = {out, fac__data(x->index[d]), self->sizes[d], self->strides[d], i == 0};
+        FAC_TRY(fold_one(x, x->index[d], &j));
     }
     return FAC_OK;
 }

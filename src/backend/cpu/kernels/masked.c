@@ -116,28 +116,38 @@ static int64_t count_true(const masked_walk *w) {
     fac__nest_seek(&w->nest, 2, 0, &c);
     for (int64_t i = 0, n; i < w->nest.count; i += n) {
         n = fac__nest_run(&w->nest, &c);
-        for (int64_t k = 0; k < n; k++) total += w->mask[c.offset[1] + k * step] != 0;
+        if (step == 1) total += FAC_ISA_PICK(fac__count_true)(w->mask + c.offset[1], n);
+        for (int64_t k = 0; step != 1 && k < n; k++) total += w->mask[c.offset[1] + k * step] != 0;
         fac__nest_advance(&w->nest, 2, n, &c);
     }
     return total;
 }
 
-/* Moves elements between where the mask is true and a packed list: into it, or out of it if `unpack`. */
-static void move_true(const masked_walk *w, char *list, bool unpack) {
-    int64_t item = (int64_t)w->item, step = fac__nest_step(&w->nest, 0), flag = fac__nest_step(&w->nest, 1);
+/* One run of n points: element and flag steps other than one are rare, and take their time. */
+static int64_t move_run(const masked_walk *w, char *list, int64_t room, const fac_cursor *c, int64_t n, bool unpack) {
+    const int64_t item = (int64_t)w->item, step = fac__nest_step(&w->nest, 0), flag = fac__nest_step(&w->nest, 1);
+    char *at = w->data + c->offset[0] * item;
+    const uint8_t *mask = w->mask + c->offset[1];
+    if (step == 1 && flag == 1)
+        return unpack ? FAC_ISA_PICK(fac__unpack_true)(w->item, at, list, mask, n)
+                      : FAC_ISA_PICK(fac__pack_true)(w->item, list, room, at, mask, n);
+    int64_t moved = 0;
+    for (int64_t k = 0; k < n; k++) {
+        if (!mask[k * flag]) continue;
+        char *const inside = at + k * step * item, *const packed = list + moved++ * item;
+        memcpy(unpack ? inside : packed, unpack ? packed : inside, w->item);
+    }
+    return moved;
+}
+
+/* Moves elements between where the mask is true and a packed list of `total`: into it, or out of it if `unpack`. */
+static void move_true(const masked_walk *w, char *list, int64_t total, bool unpack) {
     fac_cursor c;
     fac__nest_seek(&w->nest, 2, 0, &c);
+    int64_t moved = 0;
     for (int64_t i = 0, n; i < w->nest.count; i += n) {
         n = fac__nest_run(&w->nest, &c);
-        for (int64_t k = 0; k < n; k++) {
-            if (!w->mask[c.offset[1] + k * flag]) continue;
-            char *at = w->data + (c.offset[0] + k * step) * item;
-            if (unpack)
-                memcpy(at, list, w->item);
-            else
-                memcpy(list, at, w->item);
-            list += item;
-        }
+        moved += move_run(w, list + moved * (int64_t)w->item, total - moved, &c, n, unpack);
         fac__nest_advance(&w->nest, 2, n, &c);
     }
 }
@@ -155,7 +165,7 @@ fac_status masked_select_cpu(const fac_call_info *c, fac_tensor *self, fac_tenso
     walk_begin(self, mask, &w);
     int64_t n = count_true(&w);
     FAC_TRY(fac__empty(&n, 1, (fac_dtype)self->dtype, self->device, out));
-    if (n) move_true(&w, fac__data(*out), false);
+    if (n) move_true(&w, fac__data(*out), n, false);
     return FAC_OK;
 }
 
@@ -177,7 +187,7 @@ fac_status masked_scatter_cpu(fac_structured *s, fac_tensor *self, fac_tensor *m
               (long long)n, (long long)source->numel);
     FAC_TRY(fac__cpu_contiguous(source, &list));
     fac_status st = out == self ? FAC_OK : fac__cpu_copy(out, self);
-    if (st == FAC_OK && n) move_true(&w, fac__data(list), true);
+    if (st == FAC_OK && n) move_true(&w, fac__data(list), n, true);
     fac__unref(list);
     return st;
 }

@@ -1,10 +1,20 @@
-/* Positions of nonzero elements, which masks stand for. */
+/* Positions of nonzero elements, which masks stand for, and elements packed and unpacked by a mask. */
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_MASKED_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_MASKED_H
 
-#include "core/tensor.h"
+#include "backend/cpu/cpu.h"
 
 /* Owned int64 [count, ndim]: positions of the elements that are not zero, row-major. */
 fac_status fac__nonzero(fac_tensor *t, fac_tensor **out);
+
+/* ---- inner loops (masked.isa.c): n elements of `item` bytes and their flags, side by side ---------------------------- */
+
+/* How many flags are set. */
+FAC_ISA_DECLARE(int64_t, fac__count_true, (const uint8_t *mask, int64_t n));
+/* Writes the elements whose flags are set to `list`, which has room for at least as many. Returns how many. */
+FAC_ISA_DECLARE(int64_t, fac__pack_true,
+                (size_t item, char *list, int64_t room, const char *from, const uint8_t *mask, int64_t n));
+/* Overwrites the elements whose flags are set with those of `list`, in order. Returns how many. */
+FAC_ISA_DECLARE(int64_t, fac__unpack_true, (size_t item, char *to, const char *list, const uint8_t *mask, int64_t n));
 
 #endif

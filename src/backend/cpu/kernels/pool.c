@@ -22,6 +22,7 @@ typedef struct pool_job {
     char *to;         /* forward: result; backward: grad_input */
     int64_t *indices; /* max */
     bool count_pad;   /* mean: the padding counts */
+    bool apart;       /* mean, backward: no two windows overlap */
     int64_t divisor;  /* mean: 0 for the window's size */
     span *spans[FAC_POOL_DIMS];
     int64_t step[FAC_POOL_DIMS]; /* from one element of a window to the next */
@@ -116,6 +117,34 @@ static void max_f32_by_2(const pool_job *j, int64_t plane) {
         }
 }
 
+/* Windows of any kind, a row of results by vectors of them. */
+static void max_f32_by_vectors(const pool_job *j, int64_t plane) {
+    const fac_pool *p = &j->p;
+    fac_max_windows w = {.from = (const float *)(const void *)j->from + plane * p->in_count,
+                         .z_step = j->step[0],
+                         .y_step = j->step[1],
+                         .step = (int32_t)j->step[2],
+                         .rows = p->in[1],
+                         .columns = p->in[2],
+                         .to = (float *)(void *)j->to + plane * p->out_count,
+                         .indices = j->indices + plane * p->out_count};
+    for (const span *s0 = j->spans[0], *e0 = s0 + p->out[0]; s0 < e0; s0++)
+        for (const span *s1 = j->spans[1], *e1 = s1 + p->out[1]; s1 < e1; s1++)
+            for (int64_t x = 0; x < p->out[2]; x += w.n, w.to += w.n, w.indices += w.n) {
+                w.n = (int)fac__min(FAC_MAX_WINDOWS, p->out[2] - x);
+                for (int i = 0; i < w.n; i++) {
+                    w.begin[i] = (int32_t)j->spans[2][x + i].begin;
+                    w.end[i] = (int32_t)j->spans[2][x + i].end;
+                }
+                w.z = s0->begin, w.z_end = s0->end, w.y = s1->begin, w.y_end = s1->end;
+                (void)FAC_ISA_PICK(fac__max_windows_f32)(&w);
+            }
+}
+static bool suits_vectors(const pool_job *j) {
+    return j->dtype == FAC_F32 && j->p.in_count <= INT32_MAX && j->step[2] <= INT32_MAX / 2 &&
+           FAC_ISA_PICK(fac__max_windows_f32)(NULL);
+}
+
 static bool is_by_2(const fac_pool *p) {
     if (p->adaptive || p->kernel[2] != 2 || p->in_count > INT32_MAX) return false;
     for (int d = 0; d < FAC_POOL_DIMS; d++) {
@@ -205,6 +234,41 @@ MEAN_PLANE(f32, float, float, SAME, SAME, DIVIDE)
 MEAN_PLANE(f64, double, double, SAME, SAME, DIVIDE)
 MEAN_PLANE(i64, int64_t, uint64_t, (uint64_t), (int64_t), divide_i64)
 
+/* Windows that do not overlap, in each dimension; whether they take in all of it as well. */
+static bool are_apart(const pool_job *j) {
+    for (int d = 0; d < 3; d++)
+        for (int64_t i = 1; i < j->p.out[d]; i++)
+            if (j->spans[d][i].begin < j->spans[d][i - 1].end) return false;
+    return true;
+}
+static bool cover(const pool_job *j, int d) {
+    const int64_t n = j->p.out[d];
+    bool all = n > 0 && j->spans[d][0].begin == 0 && j->spans[d][n - 1].end == j->p.in[d];
+    for (int64_t i = 1; i < n && all; i++) all = j->spans[d][i].begin == j->spans[d][i - 1].end;
+    return all;
+}
+
+/* mean_back_f32 of such windows: one row of them is spread, and is that of every row that they take in. */
+static void mean_back_rows(const pool_job *j, int64_t plane, float *row) {
+    const fac_pool *p = &j->p;
+    const float *from = (const float *)(const void *)j->from + plane * p->out_count;
+    float *to = (float *)(void *)j->to + plane * p->in_count;
+    const size_t bytes = (size_t)p->in[2] * sizeof *row;
+    if (!cover(j, 0) || !cover(j, 1)) memset(to, 0, (size_t)p->in_count * sizeof *to);
+    memset(row, 0, bytes);
+    for (const span *s0 = j->spans[0], *e0 = s0 + p->out[0]; s0 < e0; s0++)
+        for (const span *s1 = j->spans[1], *e1 = s1 + p->out[1]; s1 < e1; s1++) {
+            for (const span *s2 = j->spans[2], *e2 = s2 + p->out[2]; s2 < e2; s2++) {
+                const int64_t n = divisor_of(j, s0, s1, s2);
+                const float g = n ? *from / (float)n : 0;
+                from++;
+                for (int64_t x = s2->begin; x < s2->end; x++) row[x] = 0 + g; /* a sum, which is never -0 */
+            }
+            for (int64_t z = s0->begin; z < s0->end; z++)
+                for (int64_t y = s1->begin; y < s1->end; y++) memcpy(to + (z * p->in[1] + y) * p->in[2], row, bytes);
+        }
+}
+
 /* Means over windows of several rows: the rows of a band of windows are added up first, then the columns of each. */
 enum { BAND = 1024 }; /* windows of means have no dilation */
 static bool in_bands(const pool_job *j) {
@@ -281,7 +345,12 @@ static fac_status mean_back_range(void *ctx, int64_t begin, int64_t end, void *s
         case FAC_BF16: mean_back_bf16(j, p, sum); break;
         case FAC_F64: mean_back_f64(j, p, sum); break;
         case FAC_I64: mean_back_i64(j, p, sum); break;
-        default: mean_back_f32(j, p, sum); break;
+        default:
+            if (j->apart)
+                mean_back_rows(j, p, sum);
+            else
+                mean_back_f32(j, p, sum);
+            break;
         }
     return FAC_OK;
 }
@@ -309,6 +378,7 @@ static fac_status run(pool_job *j, fac_range_fn fn) {
 static fac_status run_mean_back(pool_job *j) {
     const int64_t item = fac__dtype_size(j->dtype) > sizeof(float) ? sizeof(double) : sizeof(float);
     FAC_TRY(make_spans(j));
+    j->apart = are_apart(j);
     const fac_status st = fac__parallel_for_scratch(0, j->p.planes, planes_at_once(j),
                                                     fac__mul_or_max(j->p.in_count, item), mean_back_range, j);
     fac__free(j->spans[0]);
@@ -363,7 +433,9 @@ static fac_status forward_into(const results *r, fac_tensor *in, fac_memory_form
         return fac__pool_last_forward(&l);
     }
     if (r->n == 2)
-        j->plane = j->dtype == FAC_F32 && is_by_2(&j->p) ? max_f32_by_2 : max_planes[j->dtype];
+        j->plane = j->dtype == FAC_F32 && is_by_2(&j->p) ? max_f32_by_2
+                   : suits_vectors(j)                    ? max_f32_by_vectors
+                                                         : max_planes[j->dtype];
     else
         j->plane = in_bands(j) ? mean_bands : mean_planes[j->dtype];
     return run(j, plane_range);

@@ -57,6 +57,69 @@ void FAC_ISA_NAME(fac__max_pairs_f32)(const float *from, const int64_t *first, i
     }
 }
 
+#if FAC_ISA_LEVEL >= 2
+/* Lanes of `in` take v, at `at`, if it is greater, a NaN, or the first. */
+static inline void meet(__mmask16 in, __m512 v, __m512i at, __m512 *top, __m512i *best) {
+    const __mmask16 better = _mm512_cmp_ps_mask(v, *top, _CMP_NLE_UQ) & _mm512_cmp_ps_mask(*top, *top, _CMP_ORD_Q),
+                    take = in & (better | _mm512_movepi32_mask(*best));
+    *top = _mm512_mask_mov_ps(*top, take, v);
+    *best = _mm512_mask_mov_epi32(*best, take, at);
+}
+
+/* One window, whose columns follow each other: a column per lane, then the first of the greatest lanes. */
+static int64_t place_of_max(const fac_max_windows *w, int i) {
+    const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    __m512 top = _mm512_setzero_ps();
+    __m512i best = _mm512_set1_epi32(-1);
+    for (int64_t z = w->z; z < w->z_end; z += w->z_step)
+        for (int64_t y = w->y; y < w->y_end; y += w->y_step) {
+            const int64_t row = (z * w->rows + y) * w->columns;
+            for (int32_t x = w->begin[i]; x < w->end[i]; x += 16) {
+                const int32_t left = w->end[i] - x;
+                const __mmask16 in = left < 16 ? (__mmask16)((1u << left) - 1) : 0xffff;
+                meet(in, _mm512_maskz_loadu_ps(in, w->from + row + x),
+                     _mm512_add_epi32(_mm512_set1_epi32((int32_t)row + x), lanes), &top, &best);
+            }
+        }
+    const __mmask16 found = (__mmask16)~_mm512_movepi32_mask(best);
+    const __mmask16 none = found & _mm512_cmp_ps_mask(top, top, _CMP_UNORD_Q);
+    const __m512 most = _mm512_set1_ps(_mm512_mask_reduce_max_ps(found, top));
+    const __mmask16 greatest = none ? none : found & _mm512_cmp_ps_mask(top, most, _CMP_EQ_OQ);
+    return greatest ? _mm512_mask_reduce_min_epi32(greatest, best) : 0;
+}
+
+enum { FEW_WINDOWS = 10 }; /* below which lanes of windows would mostly be empty */
+bool FAC_ISA_NAME(fac__max_windows_f32)(const fac_max_windows *w) {
+    if (!w) return true;
+    if (w->n < FEW_WINDOWS && w->step == 1) {
+        for (int i = 0; i < w->n; i++) w->to[i] = w->from[w->indices[i] = place_of_max(w, i)];
+        return true;
+    }
+    const __mmask16 all = (__mmask16)((1u << w->n) - 1);
+    const __m512i begin = _mm512_maskz_loadu_epi32(all, w->begin), end = _mm512_maskz_loadu_epi32(all, w->end),
+                  step = _mm512_set1_epi32(w->step);
+    __m512 top = _mm512_setzero_ps();
+    __m512i best = _mm512_set1_epi32(-1);
+    for (int64_t z = w->z; z < w->z_end; z += w->z_step)
+        for (int64_t y = w->y; y < w->y_end; y += w->y_step) {
+            const int64_t row = (z * w->rows + y) * w->columns;
+            __m512i at = begin;
+            for (__mmask16 in; (in = _mm512_mask_cmplt_epi32_mask(all, at, end)); at = _mm512_add_epi32(at, step)) {
+                meet(in, _mm512_mask_i32gather_ps(top, in, at, w->from + row, 4),
+                     _mm512_add_epi32(at, _mm512_set1_epi32((int32_t)row)), &top, &best);
+            }
+        }
+    best = _mm512_max_epi32(best, _mm512_setzero_si512());
+    _mm512_mask_storeu_ps(w->to, all, _mm512_mask_i32gather_ps(top, all, best, w->from, 4));
+    _mm512_mask_storeu_epi64(w->indices, (__mmask8)all, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(best)));
+    _mm512_mask_storeu_epi64(w->indices + 8, (__mmask8)(all >> 8),
+                             _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(best, 1)));
+    return true;
+}
+#else
+bool FAC_ISA_NAME(fac__max_windows_f32)(const fac_max_windows *w) { return (void)w, false; }
+#endif
+
 void FAC_ISA_NAME(fac__sum_of_rows_f32)(const float *x, int64_t planes_, int64_t plane, int64_t rows, int64_t row,
                                         int64_t n, float *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] = 0;

@@ -171,19 +171,6 @@ static void store(const job *j, fac_acc_value *acc, const fac_cursor *c) {
 
 enum { SHORT_ROW = 32, ROWS_AT_ONCE = 16, THIN = 16 };
 
-/* Sums of short rows side by side: a row of its own would cost more than what it adds. */
-static void sum_short_rows(const float *x, int64_t step, int64_t n, int64_t rows, float *restrict sums) {
-    double acc[ROWS_AT_ONCE] = {0};
-    if (rows == ROWS_AT_ONCE) {
-        for (int64_t k = 0; k < n; k++)
-            for (int r = 0; r < ROWS_AT_ONCE; r++) acc[r] += (double)x[r * step + k];
-    } else {
-        for (int64_t k = 0; k < n; k++)
-            for (int64_t r = 0; r < rows; r++) acc[r] += (double)x[r * step + k];
-    }
-    for (int64_t r = 0; r < rows; r++) sums[r] = (float)acc[r];
-}
-
 static bool is_short(const job *j) {
     return j->r->op == FAC_FOLD_SUM && j->r->kind == FAC_ACC_F32 && j->plain_out && j->split.kept.ndim == 1 &&
            j->split.reduced.count <= SHORT_ROW;
@@ -196,7 +183,7 @@ static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
     float *y = (float *)(void *)j->out, sums[ROWS_AT_ONCE];
     for (int64_t i = begin; i < end; i += ROWS_AT_ONCE) {
         const int64_t rows = fac__min(ROWS_AT_ONCE, end - i);
-        sum_short_rows(x + i * step, step, j->split.reduced.count, rows, sums);
+        FAC_ISA_PICK(fac__sum_short_rows_f32)(x + i * step, step, j->split.reduced.count, rows, sums);
         finish(j, sums, rows);
         for (int64_t r = 0; r < rows; r++) y[(i + r) * out] = sums[r];
     }

@@ -1,7 +1,7 @@
-/* An element waits for the one before it, so that several go side by side: eight of a sum, whose own is found apart, or one each of
-   four lines. */
+/* An element waits for the one before it, so that several go side by side: eight of a sum, whose own is found apart, one each of four
+   lines, or with AVX-512 sixteen of a line's running extremes. */
 #include "backend/cpu/kernels/scan.h"
-#include <string.h>
+#include "backend/cpu/simd.h"
 
 typedef uint64_t eight __attribute__((vector_size(64), aligned(8)));
 
@@ -21,6 +21,78 @@ int64_t FAC_ISA_NAME(fac__prefix_sum_i64)(const int64_t *x, int64_t *out, int64_
     return (int64_t)sum;
 }
 
+#if FAC_ISA_LEVEL >= 2
+/* Lanes move up by k, and -inf (inf) in. */
+#define UP(v, fill, k) \
+    _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(v), _mm512_castps_si512(fill), 16 - (k)))
+
+static inline __m512 further(bool larger, __m512 a, __m512 b) {
+    return larger ? _mm512_max_ps(a, b) : _mm512_min_ps(a, b);
+}
+
+/* One element after the other, where there are NaNs. */
+static void extreme_each(bool larger, const float *x, float *out, int64_t *at, int64_t begin, int64_t end, float *best,
+                         int64_t *place) {
+    for (int64_t i = begin; i < end; i++) {
+        const float v = x[i];
+        if (v != v || (*best == *best && (larger ? v >= *best : v <= *best))) *best = v, *place = i;
+        out[i] = *best;
+        at[i] = *place;
+    }
+}
+
+/* An element is the latest extreme if it equals the extreme of all up to it; each lane takes the highest such lane that is not above
+   itself, whose number is the exponent of the flags up to its own. */
+static inline __attribute__((always_inline)) void extreme_line(bool larger, const float *x, float *out, int64_t *at,
+                                                               int64_t n) {
+    const float worst = larger ? -__builtin_inff() : __builtin_inff();
+    const __m512 fill = _mm512_set1_ps(worst);
+    const __m512i up_to = _mm512_set_epi32(0xffff, 0x7fff, 0x3fff, 0x1fff, 0xfff, 0x7ff, 0x3ff, 0x1ff, 0xff, 0x7f, 0x3f,
+                                           0x1f, 0xf, 7, 3, 1),
+                  last = _mm512_set1_epi32(15);
+    float best = worst;
+    int64_t place = 0;
+    for (int64_t i = 0; i < n; i += 16) {
+        const int64_t m = n - i < 16 ? n - i : 16;
+        const __mmask16 in = (__mmask16)((1u << m) - 1);
+        const __m512 v = _mm512_mask_loadu_ps(fill, in, x + i), before = _mm512_set1_ps(best);
+        if (_mm512_cmp_ps_mask(v, before, _CMP_UNORD_Q)) {
+            extreme_each(larger, x, out, at, i, i + m, &best, &place);
+            continue;
+        }
+        __m512 p = further(larger, v, UP(v, fill, 1));
+        p = further(larger, p, UP(p, fill, 2));
+        p = further(larger, p, UP(p, fill, 4));
+        p = further(larger, p, UP(p, fill, 8));
+        p = further(larger, p, before);
+        const __m512i flags = _mm512_and_si512(_mm512_set1_epi32(_mm512_mask_cmp_ps_mask(in, v, p, _CMP_EQ_OQ)), up_to);
+        const __mmask16 found = _mm512_test_epi32_mask(flags, flags);
+        const __m512i lane = _mm512_sub_epi32(_mm512_srli_epi32(_mm512_castps_si512(_mm512_cvtepi32_ps(flags)), 23),
+                                              _mm512_set1_epi32(127));
+        const __m512 value = _mm512_mask_permutexvar_ps(before, found, lane, v);
+        const __m512i place_before = _mm512_set1_epi64(place), first = _mm512_set1_epi64(i);
+        const __m512i low = _mm512_mask_add_epi64(place_before, (__mmask8)found, first,
+                                                  _mm512_cvtepi32_epi64(_mm512_castsi512_si256(lane))),
+                      high = _mm512_mask_add_epi64(place_before, (__mmask8)(found >> 8), first,
+                                                   _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(lane, 1)));
+        _mm512_mask_storeu_ps(out + i, in, value);
+        _mm512_mask_storeu_epi64(at + i, (__mmask8)in, low);
+        _mm512_mask_storeu_epi64(at + i + 8, (__mmask8)(in >> 8), high);
+        best = _mm512_cvtss_f32(_mm512_permutexvar_ps(last, value));
+        place = _mm_cvtsi128_si64(_mm512_castsi512_si128(_mm512_permutexvar_epi64(_mm512_set1_epi64(7), high)));
+    }
+}
+
+void FAC_ISA_NAME(fac__extreme_lines_f32)(bool larger, const float *restrict x, int64_t x_line, float *restrict out,
+                                          int64_t out_line, int64_t *restrict at, int64_t at_line, int64_t n) {
+    for (int l = 0; l < FAC_SCAN_LINES; l++, x += x_line, out += out_line, at += at_line) {
+        if (larger)
+            extreme_line(true, x, out, at, n);
+        else
+            extreme_line(false, x, out, at, n);
+    }
+}
+#else
 /* Results are put together aside: lines may lie a whole page apart, where a store holds up the next line's load. */
 enum { PART = 64 };
 typedef struct part {
@@ -58,3 +130,4 @@ void FAC_ISA_NAME(fac__extreme_lines_f32)(bool larger, const float *restrict x, 
         }
     }
 }
+#endif

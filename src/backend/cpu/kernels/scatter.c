@@ -60,8 +60,11 @@ static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-/* How far apart the neighbours of a nest lie in index and source. */
-static int64_t distance(const fac_nest *n) { return llabs(fac__nest_step(n, 1)) + llabs(fac__nest_step(n, 2)); }
+/* How far apart the neighbours of a nest lie in all three: in the destination by `step` at least where the index changes. */
+static int64_t distance(const fac_nest *n, int64_t step) {
+    const int64_t index = llabs(fac__nest_step(n, 1));
+    return llabs(fac__nest_step(n, 0)) + (index ? llabs(step) : 0) + index + llabs(fac__nest_step(n, 2));
+}
 
 fac_status fac__scatter_run(const fac_scatter_plan *s) {
     scatter_job j = {
@@ -76,7 +79,7 @@ fac_status fac__scatter_run(const fac_scatter_plan *s) {
         walk(&j, &j.meeting, 0, j.meeting.count, &origin);
         return FAC_OK;
     }
-    j.apart_first = distance(&j.meeting) < distance(&j.apart);
+    j.apart_first = distance(&j.meeting, s->step) < distance(&j.apart, s->step);
     const int64_t least = j.apart_first ? 1 : fac__max(MIN_CHUNK, j.apart.count / 16);
     return fac__parallel_for(0, j.apart.count, fac__max(fac__grain(FAC_GRAIN, j.meeting.count), least), scatter_range,
                              &j);

@@ -40,6 +40,9 @@ FAC_ISA_DECLARE(double, fac__softmax_total_f64, (const double *x, double *y, int
 FAC_ISA_DECLARE(bool, fac__softmax_of_total_f32, (const float *x, float total, float *y, int64_t n));
 FAC_ISA_DECLARE(bool, fac__softmax_of_total_f64, (const double *x, double total, double *y, int64_t n));
 
+/* x = x * scale + add, of NULL nothing is added. */
+FAC_ISA_DECLARE(void, fac__scale_add_row_f32, (float *x, float scale, const float *add, int64_t n));
+
 /* y = exp(x - shift) * scale; x == y is allowed. */
 FAC_ISA_DECLARE(void, fac__exp_row_f32, (const float *x, float shift, float scale, float *y, int64_t n));
 FAC_ISA_DECLARE(void, fac__exp_row_f64, (const double *x, double shift, double scale, double *y, int64_t n));

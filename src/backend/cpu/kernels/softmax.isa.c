@@ -195,6 +195,13 @@ double FAC_ISA_NAME(fac__logsumexp_row_f64)(const double *x, int64_t n) {
 SOFTMAX_TOTAL(float, f32, expf, logf, fabsf, FLT_EPSILON, -FLT_MAX)
 SOFTMAX_TOTAL(double, f64, exp, log, fabs, DBL_EPSILON, -DBL_MAX)
 
+void FAC_ISA_NAME(fac__scale_add_row_f32)(float *x, float scale, const float *add, int64_t n) {
+    if (add)
+        FAC_IVDEP for (int64_t i = 0; i < n; i++) x[i] = x[i] * scale + add[i];
+    else
+        for (int64_t i = 0; i < n; i++) x[i] *= scale;
+}
+
 void FAC_ISA_NAME(fac__exp_row_f32)(const float *x, float shift, float scale, float *y, int64_t n) {
     for (int64_t i = 0; i < n; i += V) {
         int64_t part = n - i < V ? n - i : V;

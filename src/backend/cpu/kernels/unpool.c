@@ -156,9 +156,9 @@ static void draw_windows(const drawn_job *j, int d, double sample, int64_t *begi
                 for (int64_t c = x; c < x + p->kernel[2]; c++) {                                            \
                     const int64_t at = (a * p->in[1] + b) * p->in[2] + c;                                   \
                     const T v = GET(from[at]);                                                              \
-                    if (!(v > top || v != v)) continue;                                                     \
-                    top = v;                                                                                \
-                    best = at;                                                                              \
+                    const bool take = (v > top) | (v != v);                                                 \
+                    top = take ? v : top;                                                                   \
+                    best = take ? at : best;                                                                \
                 }                                                                                           \
         return best;                                                                                        \
     }
@@ -181,12 +181,16 @@ static void drawn_plane(const drawn_job *j, int64_t plane, int64_t *const *begin
     const size_t item = fac__dtype_size(j->dtype);
     const char *from = j->from + (size_t)(plane * j->in_count) * item;
     const window_max best = max_of(j->dtype);
-    for (int64_t o = 0; o < j->out_count; o++) {
-        const int64_t x = o % p->out[2], y = o / p->out[2] % p->out[1], z = o / p->out[2] / p->out[1];
-        const int64_t at = best(p, from, begin[0][z], begin[1][y], begin[2][x]);
-        j->indices[plane * j->out_count + o] = at;
-        memcpy(j->to + (size_t)(plane * j->out_count + o) * item, from + (size_t)at * item, item);
-    }
+    int64_t *indices = j->indices + plane * j->out_count;
+    for (int64_t z = 0; z < p->out[0]; z++)
+        for (int64_t y = 0; y < p->out[1]; y++)
+            for (int64_t x = 0; x < p->out[2]; x++) *indices++ = best(p, from, begin[0][z], begin[1][y], begin[2][x]);
+    indices -= j->out_count;
+#define TAKE(T)                                \
+    for (int64_t o = 0; o < j->out_count; o++) \
+    ((T *)(void *)j->to)[plane * j->out_count + o] = ((const T *)(const void *)from)[indices[o]]
+    FAC_ITEM_SWITCH(item, TAKE)
+#undef TAKE
 }
 
 static fac_status drawn_planes(void *ctx, int64_t first, int64_t end, void *scratch) {
