@@ -64,9 +64,9 @@ FAC_SCALAR_FN FAC_T FAC_FN(elu)(FAC_T x, FAC_NUMBER negative, FAC_NUMBER scale, 
     FAC_T e = FAC_MATH(expm1)(x * input_scale) * negative;
     return x < 0 || x != x ? e : x * scale;
 }
-/* log(1 + exp(beta x)) / beta, of an exponential that does not overflow; the line x once beta x is beyond the threshold. */
+/* log(1 + exp(beta x)) / beta; the line x once beta x is beyond the threshold. */
 FAC_SCALAR_FN FAC_T FAC_FN(softplus)(FAC_T x, FAC_NUMBER beta, FAC_NUMBER threshold) {
-    FAC_T z = x * beta, soft = ((z < 0 ? 0 : z) + FAC_MATH(log1p_unit)(FAC_MATH(exp_minus_abs)(z))) / beta;
+    FAC_T z = x * beta, soft = FAC_MATH(log1p)(FAC_MATH(exp)(z)) / beta;
     return z > threshold ? x : soft;
 }
 
