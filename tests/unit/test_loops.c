@@ -31,5 +31,75 @@ static void S110_squares_of_truth_values_are_integers(void **state) {
     assert_int_equal(fac_item_int(fac_select(squares, 0, 1)), 1);
 }
 
+static void same(fac_tensor *a, fac_tensor *b) {
+    assert_no_error();
+    assert_true(fac_equal(a, b));
+}
+
+/* Whatever its neighbours need: numbers near and far, degrees of each kind. */
+static void an_element_is_computed_as_if_alone(void **state) {
+    (void)state;
+    enum { N = 100 };
+    static const float points[] = {0.3f, -1, 1, 1.5f, -0.7f, 2e5f, 3e30f, 0},
+                       degrees[] = {0, 1, 2.5f, 7, -1, 16, 17, 40, 3};
+    float x[N], n[N];
+    FAC_SCOPE(s);
+    for (int i = 0; i < N; i++) {
+        x[i] = points[(size_t)i % FAC_COUNT(points)];
+        n[i] = degrees[(size_t)i % FAC_COUNT(degrees)];
+    }
+    fac_tensor *a = fac_tensor_from(x, FAC_F32, FAC_INTS(N)), *b = fac_tensor_from(n, FAC_F32, FAC_INTS(N));
+    fac_tensor *all[] = {fac_sin(a),
+                         fac_cos(a),
+                         fac_tan(a),
+                         fac_exp(a),
+                         fac_special_chebyshev_polynomial_u(a, b),
+                         fac_special_legendre_polynomial_p(a, b)};
+    for (int i = 0; i < N; i++) {
+        fac_tensor *u = fac_narrow(a, 0, i, 1), *v = fac_narrow(b, 0, i, 1);
+        fac_tensor *one[] = {fac_sin(u),
+                             fac_cos(u),
+                             fac_tan(u),
+                             fac_exp(u),
+                             fac_special_chebyshev_polynomial_u(u, v),
+                             fac_special_legendre_polynomial_p(u, v)};
+        for (size_t k = 0; k < FAC_COUNT(all); k++) {
+            const float got = (float)fac_item(fac_select(all[k], 0, i)), want = (float)fac_item(one[k]);
+            assert_no_error();
+            assert_true(got == want || (got != got && want != want));
+        }
+    }
+}
+
+/* One value along a row is as good as a row of it, for rows longer and shorter than a tile. */
+static void a_value_beside_a_row_is_repeated(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {33, 512, 1500};
+    for (size_t i = 0; i < FAC_COUNT(lengths); i++) {
+        FAC_SCOPE(s);
+        const int64_t n = lengths[i];
+        fac_tensor *a = fac_randn(FAC_SHAPE(3, 5, n)), *b = fac_randn(FAC_SHAPE(5, 1));
+        fac_tensor *rows = fac_add(fac_expand(b, FAC_SHAPE(3, 5, n)), fac_zeros(FAC_SHAPE(3, 5, n)));
+        same(fac_sub(a, b), fac_sub(a, rows));
+        same(fac_sub(b, a), fac_sub(rows, a));
+    }
+}
+
+/* Loops of bf16 give what conversions around those of floats do. */
+static void bf16_is_computed_in_float(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_to(fac_randn(FAC_SHAPE(1003)), .dtype = FAC_BF16),
+               *b = fac_to(fac_randn(FAC_SHAPE(1003)), .dtype = FAC_BF16);
+    fac_tensor *x = fac_to(a, .dtype = FAC_F32), *y = fac_to(b, .dtype = FAC_F32);
+    same(fac_mul(a, b), fac_to(fac_mul(x, y), .dtype = FAC_BF16));
+    same(fac_div(a, b), fac_to(fac_div(x, y), .dtype = FAC_BF16));
+    same(fac_gelu(a), fac_to(fac_gelu(x), .dtype = FAC_BF16));
+    same(fac_sigmoid(a), fac_to(fac_sigmoid(x), .dtype = FAC_BF16));
+    same(fac_exp(a), fac_to(fac_exp(x), .dtype = FAC_BF16));
+    same(fac_mul(a, 1.0009765625), fac_to(fac_mul(x, 1.0009765625), .dtype = FAC_BF16)); /* the number is not rounded */
+}
+
 FAC_TEST_MAIN(FAC_TEST(S110_a_loop_fits_an_iterator_with_the_inputs_that_it_reads),
-              FAC_TEST(S110_squares_of_truth_values_are_integers))
+              FAC_TEST(S110_squares_of_truth_values_are_integers), FAC_TEST(an_element_is_computed_as_if_alone),
+              FAC_TEST(a_value_beside_a_row_is_repeated), FAC_TEST(bf16_is_computed_in_float))

@@ -9,7 +9,8 @@
    output may be the same memory as an input; otherwise they do not overlap. */
 typedef void (*fac_loop)(char *const *p, int64_t n, const fac_loop_args *args);
 
-/* NULL where an operation has no loop for a dtype. f16 and bf16 mostly have none: they are computed in f32. */
+/* NULL where an operation has no loop for a dtype. f16 and bf16 mostly have none: they are computed in f32. One that they have gives
+   the same bits. */
 extern fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 
 /* Conversion of n elements, `from` elements apart, to places `to` elements apart; defined for every pair of dtypes, by the rule

@@ -11,6 +11,7 @@
 #define STREAM_TILE_BYTES 512        /* longer bursts past the cache stall the loads between them */
 #define STREAM_THREADS 4             /* more of them wait for memory whatever they compute */
 #define SHORT_ROW 32                 /* rows below this are gathered several to a tile */
+#define LEVEL_BYTES 2048             /* of a tile that is filled anew for each row */
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
@@ -37,8 +38,11 @@ typedef struct run {
     bool rows;       /* steps stay within a row of dimension 0 */
     unsigned direct; /* bit i: the loop gets operand i as it lies */
     unsigned fixed;  /* bit i: one value everywhere, put in its tile once */
+    unsigned
+        level; /* bit i: one value along a row, in the dtype that the loop wants, put in its tile at the row's start */
     unsigned stream; /* bit i: output i is written past the cache */
     bool burst;      /* the one output is streamed as the loop makes it, and all inputs are direct or fixed */
+    bool plain;      /* every operand is direct, fixed or level */
 } run;
 
 typedef struct tiles {
@@ -175,13 +179,58 @@ static void run_steps(const run *r, fac_cursor *c, tiles *t, int64_t left) {
     }
 }
 
+/* One row, from the addresses `at` on, in pieces; p holds the tiles of the operands that have one. */
+static inline void run_row(const run *r, char *const *at, char **p, int64_t n) {
+    const fac_iter *it = r->it;
+    for (int i = 0; i < it->n; i++) {
+        if (has(r->direct, i)) {
+            p[i] = at[i];
+        } else if (has(r->level, i)) {
+            const int64_t item = item_of((fac_dtype)r->want[i]);
+            fac__items_copy((size_t)item, p[i], item, at[i], 0, fac__min(r->tile, n));
+        }
+    }
+    for (int64_t m, rest = n; rest > 0; rest -= m) {
+        m = fac__min(rest, r->tile);
+        r->loop(p, m, r->args);
+        if (rest == m) break;
+        for (int i = 0; i < it->n; i++)
+            if (has(r->direct, i)) p[i] += m * it->nest.stride[i][0];
+    }
+}
+
+/* Nothing is gathered or converted: loops run over pieces of rows, whose addresses only move on. Of whole rows along the second
+   dimension the cursor is moved once. */
+static void run_plain(const run *r, fac_cursor *c, tiles *t, int64_t left) {
+    const fac_iter *it = r->it;
+    const fac_nest *nest = &it->nest;
+    char *p[FAC_ITER_MAX], *at[FAC_ITER_MAX];
+    for (int i = 0; i < it->n; i++) p[i] = operand_tile(r, t, i);
+    while (left > 0) {
+        const int64_t n = fac__min(left, fac__nest_run(nest, c));
+        const bool whole = nest->ndim > 1 && n == nest->size[0];
+        const int64_t rows = whole ? fac__min(left / n, nest->size[1] - c->index[1]) : 1;
+        for (int i = 0; i < it->n; i++) at[i] = address(it, i, c);
+        for (int64_t k = 0; k < rows; k++) {
+            run_row(r, at, p, n);
+            for (int i = 0; i < it->n && rows > 1; i++) at[i] += nest->stride[i][1];
+        }
+        left -= rows * n;
+        if (left > 0) fac__nest_advance(nest, it->n, rows * n, c);
+    }
+}
+
+static void run_by_kind(const run *r, fac_cursor *c, tiles *t, int64_t n) {
+    (r->burst ? run_burst : r->plain ? run_plain : run_steps)(r, c, t, n);
+}
+
 static fac_status run_chunk(void *ctx, int64_t begin, int64_t end) {
     const run *r = ctx;
     fac_cursor c;
     tiles t;
     fac__nest_seek(&r->it->nest, r->it->n, begin, &c);
     if (r->fixed) fill_fixed(r, &t, fac__min(r->tile, end - begin));
-    (r->burst ? run_burst : run_steps)(r, &c, &t, end - begin);
+    run_by_kind(r, &c, &t, end - begin);
     if (r->stream) fac__stream_fence();
     return FAC_OK;
 }
@@ -215,6 +264,8 @@ static void plan_operand(run *r, int i) {
         r->stream |= 1u << i;
     else if (lies_well && o->dtype == r->want[i])
         r->direct |= 1u << i;
+    else if (i >= it->n_out && r->rows && it->nest.stride[i][0] == 0 && o->dtype == r->want[i])
+        r->level |= 1u << i;
 }
 
 /* Operands that are not direct share the tiles' bytes. */
@@ -236,9 +287,11 @@ static void plan_run(run *r) {
     }
     r->burst = r->stream == 1 && r->loop && it->n_out == 1 && it->op[0].dtype == r->want[0] &&
                (r->direct | r->fixed | 1u) + 1 == 1u << it->n;
+    r->plain = r->loop && r->rows && it->nest.ndim > 0 && (r->direct | r->fixed | r->level) + 1 == 1u << it->n;
     plan_tiles(r);
     const bool all_direct = r->direct + 1 == 1u << it->n;
-    r->tile = all_direct ? INT64_MAX : fac__min(r->stream ? STREAM_TILE_BYTES : TILE_BYTES, r->tile_bytes) / widest;
+    const int64_t most = r->stream ? STREAM_TILE_BYTES : r->plain && r->level ? LEVEL_BYTES : TILE_BYTES;
+    r->tile = all_direct ? INT64_MAX : fac__min(most, r->tile_bytes) / widest;
 }
 
 static fac_status run_all(run *r) {
@@ -250,10 +303,18 @@ fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, 
     return run_all(&(run){.it = it, .loop = loop, .want = want, .args = args, .may_stream = true});
 }
 
-static fac_status find_loop(fac_loop_id id, fac_dtype dtype, fac_loop *out, fac_dtype *out_compute) {
+/* Whether all operands are tensors of one dtype: a number beside f16 or bf16 is not rounded to it. */
+static bool all_of(const fac_iter *it, fac_dtype dtype) {
+    for (int i = 0; i < it->n; i++)
+        if (it->op[i].is_scalar || it->op[i].dtype != dtype) return false;
+    return true;
+}
+
+static fac_status find_loop(fac_loop_id id, const fac_iter *it, fac_loop *out, fac_dtype *out_compute) {
+    const fac_dtype dtype = it->common;
     *out_compute = dtype;
     *out = fac__loops[id][dtype];
-    if (*out) return FAC_OK;
+    if (*out && (!fac__is_half(dtype) || all_of(it, dtype))) return FAC_OK;
     if (fac__is_half(dtype)) {
         *out_compute = FAC_F32;
         *out = fac__loops[id][FAC_F32];
@@ -267,7 +328,7 @@ fac_status fac__cpu_pointwise(const fac_structured *s, fac_loop_id id, fac_dtype
     fac_loop loop;
     fac_dtype compute;
     uint8_t want[FAC_ITER_MAX];
-    FAC_TRY(find_loop(id, it->common, &loop, &compute));
+    FAC_TRY(find_loop(id, it, &loop, &compute));
     for (int i = 0; i < it->n; i++) want[i] = (uint8_t)(i < it->n_out && out ? out : compute);
     if (selects[id]) want[it->n_out] = FAC_BOOL;
     bool may_stream = !computes_long[id] || fac_num_threads() > STREAM_THREADS;
@@ -300,7 +361,7 @@ static void run_place(const run *r, fac_iter *it, const fac_list_place *at, int6
     for (int i = 0; i < it->n; i++) it->op[i].data = at->data[i];
     it->nest.count = it->nest.size[0] = end;
     fac__nest_seek(&it->nest, it->n, begin, &c);
-    run_steps(r, &c, t, end - begin);
+    run_by_kind(r, &c, t, end - begin);
 }
 
 static fac_status run_list_chunk(void *ctx, int64_t begin, int64_t end) {
@@ -323,7 +384,7 @@ fac_status fac__cpu_pointwise_list(const fac_iter *like, const fac_pointwise_pla
     fac_loop loop;
     fac_dtype compute;
     uint8_t want[FAC_ITER_MAX];
-    FAC_TRY(find_loop(plan->id, like->common, &loop, &compute));
+    FAC_TRY(find_loop(plan->id, like, &loop, &compute));
     for (int i = 0; i < like->n; i++) want[i] = (uint8_t)(i < like->n_out && plan->out ? plan->out : compute);
     list_run l = {.r = {.it = like, .loop = loop, .want = want, .args = &plan->args}, .places = places, .n = n};
     plan_run(&l.r);

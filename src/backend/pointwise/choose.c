@@ -75,6 +75,13 @@ fac_status hardtanh_kernel(fac_structured *s, fac_tensor *self, fac_scalar min_v
     (void)self;
     return with_two(s, FAC_LOOP_hardtanh, FAC_LOOP_clamp, min_val, max_val);
 }
+/* A bound alone is an operand. */
+fac_status clamp_kernel(fac_structured *s, fac_tensor *self, fac_opt_num min, fac_opt_num max) {
+    (void)self;
+    if (!min.set || !max.set) return run(s, min.set ? FAC_LOOP_maximum : FAC_LOOP_minimum);
+    if (s->iter.common == FAC_BOOL) return run(s, FAC_LOOP_clamp);
+    return with_two(s, FAC_LOOP_hardtanh, FAC_LOOP_clamp, min.v, max.v);
+}
 fac_status threshold_kernel(fac_structured *s, fac_tensor *self, fac_scalar threshold, fac_scalar value) {
     (void)self;
     return with_two(s, FAC_LOOP_threshold, FAC_LOOP_threshold_by, threshold, value);

@@ -95,5 +95,7 @@ fac_status one_hot_composite(const fac_call_info *c, fac_tensor *self, int64_t n
     FAC_SCOPE(s);
     fac_tensor *zeros = fac__s_new_zeros(self, (fac_ints){sizes, (size_t)self->ndim + 1}, FAC_DTYPE_DEFAULT,
                                          FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
-    return fac__give(out, fac__s_scatter_value(zeros, -1, fac__s_unsqueeze(self, -1), fac_scalar_i_(1)));
+    fac_tensor *at = fac__s_unsqueeze(self, -1);
+    return fac__give(out, fac__batched(self) ? fac__s_scatter_value(zeros, -1, at, fac_scalar_i_(1))
+                                             : fac__s_scatter__value(zeros, -1, at, fac_scalar_i_(1)));
 }

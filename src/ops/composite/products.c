@@ -3,7 +3,7 @@
 
 /* ---- vectors ------------------------------------------------------------------------------------------------------------ */
 
-/* (a1 b2 - a2 b1, a2 b0 - a0 b2, a0 b1 - a1 b0): each factor is the vector rolled by one or two. */
+/* (a1 b2 - a2 b1, a2 b0 - a0 b2, a0 b1 - a1 b0) */
 fac_status linalg_cross_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, int64_t dim,
                                   fac_tensor **out) {
     (void)c;
@@ -15,9 +15,15 @@ fac_status linalg_cross_composite(const fac_call_info *c, fac_tensor *self, fac_
               "linalg.cross: inputs dimension %lld must have length 3. Got %s and %s", (long long)dim,
               FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(other));
     FAC_SCOPE(s);
-    fac_ints along = {&d, 1}, one = FAC_INTS(-1), two = FAC_INTS(-2);
-    fac_tensor *forth = mul(fac__s_roll(self, one, along), fac__s_roll(other, two, along));
-    return fac__give(out, sub(forth, mul(fac__s_roll(self, two, along), fac__s_roll(other, one, along))));
+    const fac_tensors a = fac__s_unbind_int(self, d), b = fac__s_unbind_int(other, d);
+    if (a.n != 3 || b.n != 3) return fac_error();
+    fac_tensor *parts[3];
+    for (size_t i = 0; i < 3; i++) {
+        const size_t j = (i + 1) % 3, k = (i + 2) % 3;
+        parts[i] = sub(mul(a.v[j], b.v[k]), mul(a.v[k], b.v[j]));
+        if (!parts[i]) return fac_error();
+    }
+    return fac__give(out, fac__s_stack((fac_tensors){parts, 3}, d));
 }
 
 /* Along dim, by default the first dimension of size 3. */

@@ -224,6 +224,7 @@ fac_status trace_backward_composite(const fac_call_info *c, fac_tensor *grad, fa
     FAC_SCOPE(s);
     fac_tensor *square =
         fac__s_diag_embed(fac__s_expand(fac__s_reshape(grad, FAC_INTS(1)), FAC_INTS(n), false), 0, -2, -1);
+    if (sizes.v[0] == sizes.v[1]) return fac__give(out, square);
     return fac__give(out,
                      fac__s_constant_pad_nd(square, FAC_INTS(0, sizes.v[1] - n, 0, sizes.v[0] - n), fac_scalar_i_(0)));
 }

@@ -8,7 +8,7 @@ FAC_SCALAR_FN FAC_T FAC_FN(sigmoid)(FAC_T x) {
 }
 /* min(x, 0) - log(1 + exp(-|x|)) never overflows. */
 FAC_SCALAR_FN FAC_T FAC_FN(log_sigmoid)(FAC_T x) {
-    return (x < 0 ? x : 0) - FAC_MATH(log1p)(FAC_MATH(exp_minus_abs)(x));
+    return (x < 0 ? x : 0) - FAC_MATH(log1p_unit)(FAC_MATH(exp_minus_abs)(x));
 }
 /* exp(-|x|), times exp(40) below -60, where only the result of x exp(x) may round to a subnormal number. The size is not a choice by
    the sign, which a compiler may hoist over what is computed of it, and so leave a branch in the loop. */
@@ -38,11 +38,11 @@ FAC_SCALAR_FN FAC_T FAC_FN(gelu_tanh)(FAC_T x) { return x * FAC_FN(sigmoid)(FAC_
 /* The larger one plus a correction in (0, 1]; their difference is 0, not NaN, where both are the same infinity. */
 FAC_SCALAR_FN FAC_T FAC_FN(logaddexp)(FAC_T a, FAC_T b) {
     const FAC_T apart = a == b ? 0 : a - b, larger = ((b > a) | (b != b)) ? b : a;
-    return larger + FAC_MATH(log1p)(FAC_MATH(exp_minus_abs)(apart));
+    return larger + FAC_MATH(log1p_unit)(FAC_MATH(exp_minus_abs)(apart));
 }
 FAC_SCALAR_FN FAC_T FAC_FN(logaddexp2)(FAC_T a, FAC_T b) {
     const FAC_T apart = a == b ? 0 : a - b, larger = ((b > a) | (b != b)) ? b : a;
-    return larger + (FAC_T)1.44269504088896340736 * FAC_MATH(log1p)(FAC_MATH(exp2)(-FAC_BUILTIN(fabs)(apart)));
+    return larger + (FAC_T)1.44269504088896340736 * FAC_MATH(log1p_unit)(FAC_MATH(exp2)(-FAC_BUILTIN(fabs)(apart)));
 }
 /* x 2^power, the power in two parts, as all of it may be out of range where the result is not: enough for x in the normal range. One
    below it may become infinite too early. The half is rounded by a sum with a number whose last place is 1. */

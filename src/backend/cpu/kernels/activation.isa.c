@@ -24,7 +24,18 @@
 
 #include "backend/cpu/kernels/loops_of_type.h"
 
+#if FAC_ISA_LEVEL >= 1
+#define FAC_LOOPS_BF16(X)    \
+    X(sigmoid, FAC_BF16_ONE) \
+    X(silu, FAC_BF16_ONE)    \
+    X(gelu, FAC_BF16_ONE) X(gelu_tanh, FAC_BF16_ONE) X(silu_backward, FAC_BF16_TWO) X(gelu_backward, FAC_BF16_TWO)
+FAC_LOOPS_BF16(FAC_BF16_LOOP)
+#endif
+
 void FAC_ISA_NAME(fac__install_activation)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_f32(table);
     install_f64(table);
+#if FAC_ISA_LEVEL >= 1
+    FAC_LOOPS_BF16(FAC_BF16_INSTALL)
+#endif
 }

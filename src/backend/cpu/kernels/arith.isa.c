@@ -96,6 +96,16 @@
 #include "backend/cpu/kernels/loops_of_type.h"
 #endif
 
+#if FAC_ISA_LEVEL >= 1
+#define FAC_LOOPS_BF16(X) \
+    X(add, FAC_BF16_TWO)  \
+    X(sub, FAC_BF16_TWO)  \
+    X(mul, FAC_BF16_TWO)  \
+    X(div, FAC_BF16_TWO)  \
+    X(relu, FAC_BF16_ONE) X(hardswish, FAC_BF16_ONE) X(sigmoid_backward, FAC_BF16_TWO) X(tanh_backward, FAC_BF16_TWO)
+FAC_LOOPS_BF16(FAC_BF16_LOOP)
+#endif
+
 void FAC_ISA_NAME(fac__install_arith)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_f32(table);
     install_f64(table);
@@ -106,5 +116,8 @@ void FAC_ISA_NAME(fac__install_arith)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_i64(table);
     install_u8(table);
     install_bool(table);
+#endif
+#if FAC_ISA_LEVEL >= 1
+    FAC_LOOPS_BF16(FAC_BF16_INSTALL)
 #endif
 }

@@ -3,6 +3,8 @@
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_LOOP_MACROS_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_LOOP_MACROS_H
 
+#include "backend/cpu/cpu.h"
+
 #define FAC_SCALAR_FN static inline
 #define FAC_SCALAR_HELPER static inline
 #define FAC_SAME FAC_T
@@ -63,5 +65,21 @@
         FAC_LOOP_##result(name, inputs, numbers)                                                                    \
     }
 #define FAC_INSTALL(name, result, inputs, numbers) table[FAC_LOOP_##name][FAC_TD] = FAC_FN(loop_##name);
+
+/* Over bf16, in float: what conversions before and after the loop of floats give, in one pass. */
+#if FAC_ISA_LEVEL >= 1
+#define FAC_BF16_LOOP(name, VALUE)                                                                                 \
+    static void loop_##name##_bf16(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
+        uint16_t *out = FAC_OPERAND(0, uint16_t);                                                                  \
+        VALUE(name)                                                                                                \
+    }
+#define FAC_BF16_ONE(name)                              \
+    const uint16_t *a = FAC_OPERAND(1, const uint16_t); \
+    FAC_EACH(n) out[i] = fac__f32_to_bf16(name##_f32(fac__bf16_to_f32(a[i])));
+#define FAC_BF16_TWO(name)                                                                   \
+    const uint16_t *a = FAC_OPERAND(1, const uint16_t), *b = FAC_OPERAND(2, const uint16_t); \
+    FAC_EACH(n) out[i] = fac__f32_to_bf16(name##_f32(fac__bf16_to_f32(a[i]), fac__bf16_to_f32(b[i])));
+#define FAC_BF16_INSTALL(name, VALUE) table[FAC_LOOP_##name][FAC_BF16] = loop_##name##_bf16;
+#endif
 
 #endif

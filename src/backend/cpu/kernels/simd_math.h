@@ -206,6 +206,18 @@ static inline float FAC_SIMD(exp_minus_abs, f32)(float x) {
 }
 static inline double FAC_SIMD(exp_minus_abs, f64)(double x) { return FAC_SIMD(exp, f64)(-__builtin_fabs(x)); }
 
+/* log(1 + x) of x in [0, 1], in f32 without a call, within 1.3 ulp: of s = x / (2 + x), x^2 / 2 and the logarithm 2s + s^3 P(s^2), P a
+   minimax fit, it is x - (x^2 / 2 - s (x^2 / 2 + s^2 P(s^2))), which loses little of what s lacks. */
+static inline float FAC_SIMD(log1p_unit, f32)(float x) {
+    const float s = x / (2 + x), z = s * s, half = 0.5f * x * x;
+    float p = 0x1.1ed98ap-2f;
+    p = FAC_ISA_NAME(fac__mad)(p, z, 0x1.1ebcb8p-2f);
+    p = FAC_ISA_NAME(fac__mad)(p, z, 0x1.99d20ep-2f);
+    p = FAC_ISA_NAME(fac__mad)(p, z, 0x1.555502p-1f);
+    return x - (half - s * FAC_ISA_NAME(fac__mad)(p, z, half));
+}
+static inline double FAC_SIMD(log1p_unit, f64)(double x) { return FAC_SIMD(log1p, f64)(x); }
+
 /* What `square`, a * a rounded, has lost. */
 static inline float FAC_ISA_NAME(fac__square_rest)(float a, float square) {
 #if FAC_ISA_LEVEL >= 1

@@ -3,6 +3,7 @@
 #define FAC_SIMD_DEFINE
 #include "backend/cpu/kernels/simd_math.h"
 #include "backend/cpu/kernels/vexp.h"
+#include "backend/cpu/kernels/vtrig.h"
 
 #include <float.h>
 #include <math.h>
@@ -80,6 +81,25 @@ typedef __m128d wide_d;
 /* Exponentials are faster by vexp.h, which is as exact where multiplications fuse. */
 static inline wide_f exp_of_floats(wide_f x) { return (wide_f)fac__vexp((fac_vf32)x); }
 static inline wide_d exp_of_doubles(wide_d x) { return (wide_d)fac__vexp_f64((fac_vf64)x); }
+/* So are these, but that SLEEF's take the lanes beyond their range. */
+#define TRIG_OF_FLOATS(name)                                                              \
+    static __attribute__((noinline)) wide_f name##_of_far_floats(wide_f x, wide_f r) {    \
+        const fac_vi32 far = fac__vtrig_size((fac_vf32)x) > FAC_VTRIG_MOST;               \
+        return (wide_f)(((fac_vi32)SLEEF_F(name, _u10)(x) & far) | ((fac_vi32)r & ~far)); \
+    }                                                                                     \
+    static inline wide_f name##_of_floats(wide_f x) {                                     \
+        const wide_f r = (wide_f)fac__v##name((fac_vf32)x);                               \
+        return FAC_LIKELY(!fac__vtrig_far((fac_vf32)x)) ? r : name##_of_far_floats(x, r); \
+    }
+TRIG_OF_FLOATS(sin)
+TRIG_OF_FLOATS(cos)
+TRIG_OF_FLOATS(tan)
+#define Sleef_sinf8_u10avx2 sin_of_floats
+#define Sleef_cosf8_u10avx2 cos_of_floats
+#define Sleef_tanf8_u10avx2 tan_of_floats
+#define Sleef_sinf16_u10avx512f sin_of_floats
+#define Sleef_cosf16_u10avx512f cos_of_floats
+#define Sleef_tanf16_u10avx512f tan_of_floats
 #define Sleef_expf8_u10avx2 exp_of_floats
 #define Sleef_expd4_u10avx2 exp_of_doubles
 #define Sleef_expf16_u10avx512f exp_of_floats

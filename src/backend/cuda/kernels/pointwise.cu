@@ -37,6 +37,8 @@
 
 KDEV float exp_minus_absf(float x) { return expf(-fabsf(x)); }
 KDEV double exp_minus_abs(double x) { return exp(-fabs(x)); }
+KDEV float log1p_unitf(float x) { return log1pf(x); }
+KDEV double log1p_unit(double x) { return log1p(x); }
 KDEV float geluf(float x) { return x * normcdff(x); }
 KDEV double gelu(double x) { return x * normcdf(x); }
 
