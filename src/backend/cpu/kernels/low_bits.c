@@ -17,14 +17,15 @@ enum { FEW = 8 }; /* rows for which weights are not made float32 */
 typedef struct weights {
     int64_t m, n, k, group; /* group 0: 8 bits */
     const char *codes;      /* row-major */
-    const float *numbers;   /* 8 bits: scales [n]; 4 bits: [k / group, n, 2] */
+    const float *numbers;   /* 8 bits: scales [n]; 4 bits: [n, k / group, 2] */
     const float *x;         /* [m, k]; for 4 bits the even columns of a row come first */
     fac_dtype dtype;
     char *out; /* few rows: [m, n] of dtype; else float32 [n, k] */
 } weights;
 
 static fac_row4 row_of(const weights *w, int64_t j) {
-    return (fac_row4){(const uint8_t *)w->codes + j * (w->k / 2), w->numbers + 2 * j, w->k, w->group, 2 * w->n};
+    const float *numbers = w->numbers + 2 * j * (w->k / w->group);
+    return (fac_row4){(const uint8_t *)w->codes + j * (w->k / 2), numbers, w->k, w->group};
 }
 
 static fac_status dot_range(void *context, int64_t begin, int64_t end) {
@@ -58,6 +59,22 @@ static void load_floats(const fac_tensor *t, float *out) {
     fac__tile_load(FAC_ACC_F32, out, fac__data(t), (fac_dtype)t->dtype, 1, t->numel);
 }
 
+/* Numbers [count, n, 2] of 4-bit weights, those of a row side by side: [n, count, 2]. */
+static void load_numbers(const fac_tensor *t, float *out) {
+    enum { SOME = 64 };
+    const int64_t count = t->sizes[0], n = t->sizes[1], item = fac__dtype_size((fac_dtype)t->dtype);
+    const char *from = fac__data(t);
+    float pairs[2 * SOME];
+    for (int64_t j = 0; j < n; j += SOME) {
+        const int64_t some = fac__min(SOME, n - j);
+        for (int64_t g = 0; g < count; g++) {
+            fac__tile_load(FAC_ACC_F32, pairs, from + (g * n + j) * 2 * item, (fac_dtype)t->dtype, 1, 2 * some);
+            for (int64_t i = 0; i < some; i++)
+                memcpy(out + ((j + i) * count + g) * 2, pairs + 2 * i, 2 * sizeof *pairs);
+        }
+    }
+}
+
 static void load_halves_first(const fac_tensor *x, float *out) {
     const int64_t item = fac__dtype_size((fac_dtype)x->dtype), k = x->sizes[1], half = k / 2;
     const char *from = fac__data(x);
@@ -81,7 +98,10 @@ static fac_status multiply_few(weights *w, const fac_tensor *x, const fac_tensor
     fac_status st = fac__empty((const int64_t[]){w->m, w->n}, 2, w->dtype, x->device, out);
     if (st == FAC_OK && (*out)->numel) {
         w->x = room, w->numbers = room + w->m * w->k, w->out = fac__data(*out);
-        if (numbers->numel) load_floats(numbers, room + w->m * w->k);
+        if (numbers->numel && w->group)
+            load_numbers(numbers, room + w->m * w->k);
+        else if (numbers->numel)
+            load_floats(numbers, room + w->m * w->k);
         if (w->k && w->group)
             load_halves_first(x, room);
         else if (w->k)
@@ -123,7 +143,7 @@ static fac_status unpack(weights *w, const fac_tensor *x, const fac_tensor *numb
     float *room = (float *)(void *)taken.at;
     fac_status st = fac__empty((const int64_t[]){w->n, w->k}, 2, FAC_F32, x->device, out);
     if (st == FAC_OK && (*out)->numel) {
-        load_floats(numbers, room);
+        load_numbers(numbers, room);
         w->numbers = room, w->out = fac__data(*out);
         st = fac__parallel_for(0, w->n, fac__grain(FAC_GRAIN, w->k), unpack_range, w);
     }

@@ -7,12 +7,12 @@
 /* out[r] = the sum of x[r * ldx + i] * w[i] over i < k, for r < rows. */
 FAC_ISA_DECLARE(void, fac__dot_i8, (const float *x, int64_t ldx, int64_t rows, const int8_t *w, int64_t k, float *out));
 
-/* Weights of 4 bits: code q of column i is (q - 8) * numbers[i / group * step] + numbers[i / group * step + 1]; a byte has those of two
+/* Weights of 4 bits: code q of column i is (q - 8) * numbers[i / group * 2] + numbers[i / group * 2 + 1]; a byte has those of two
    columns, the even one in its low half. */
 typedef struct fac_row4 {
     const uint8_t *bytes;
     const float *numbers;
-    int64_t k, group, step;
+    int64_t k, group;
 } fac_row4;
 
 /* out[r] = the sum of x times the row's weights, for r < rows. A row of x has its even columns first, then its odd ones. */

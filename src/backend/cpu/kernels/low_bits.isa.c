@@ -58,7 +58,7 @@ static float dot_slow(const fac_row4 *w, const float *x) {
     float sum = 0, table[16];
     int64_t have = -1;
     for (int64_t i = 0; i < w->k; i++) {
-        if (i / w->group != have) table_of(w->numbers + (have = i / w->group) * w->step, table);
+        if (i / w->group != have) table_of(w->numbers + (have = i / w->group) * 2, table);
         const float value = table[w->bytes[i / 2] >> (i % 2 * 4) & 15];
         sum = fac_fma1_f32(value, x[i % 2 * half + i / 2], sum);
     }
@@ -69,7 +69,7 @@ static void unpack_slow(const fac_row4 *w, float *out) {
     float table[16];
     int64_t have = -1;
     for (int64_t i = 0; i < w->k; i++) {
-        if (i / w->group != have) table_of(w->numbers + (have = i / w->group) * w->step, table);
+        if (i / w->group != have) table_of(w->numbers + (have = i / w->group) * 2, table);
         out[i] = table[w->bytes[i / 2] >> (i % 2 * 4) & 15];
     }
 }
@@ -96,7 +96,7 @@ __attribute__((always_inline)) static inline void dot_rows(const fac_row4 *w, co
     const float *numbers = w->numbers;
     __m512 sum[AT_ONCE][2];
     for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
-    for (int64_t begin = 0; begin < half; begin += pairs, numbers += w->step) {
+    for (int64_t begin = 0; begin < half; begin += pairs, numbers += 2) {
         const __m512 table = vector_table(numbers);
         for (int64_t i = begin; i < begin + pairs; i += PAIRS) {
             __m512 even, odd;
@@ -115,7 +115,7 @@ static void unpack_fast(const fac_row4 *w, float *out) {
                   high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     const int64_t half = w->k / 2, pairs = w->group / 2;
     const float *numbers = w->numbers;
-    for (int64_t begin = 0; begin < half; begin += pairs, numbers += w->step) {
+    for (int64_t begin = 0; begin < half; begin += pairs, numbers += 2) {
         const __m512 table = vector_table(numbers);
         for (int64_t i = begin; i < begin + pairs; i += PAIRS) {
             __m512 even, odd;
