@@ -16,6 +16,12 @@ fac_status fac__requantize(fac_tensor *t, double scale, int64_t zero_point, fac_
 fac_status fac__centred(fac_tensor *t, fac_tensor **out);
 /* Owned: what such numbers are codes of, rounded: x + zero_point read by q, which is per tensor. */
 fac_status fac__rounded(fac_tensor *x, fac_dtype dtype, fac_quantizer *q, fac_tensor **out);
+/* Owned: a + b and a * b, not below 0 if `relu`, by operators, so that they may broadcast; and the factor of a product of codes. */
+fac_status fac__check_pair(const fac_tensor *a, const fac_tensor *b);
+fac_status fac__coded_sum(fac_tensor *a, fac_tensor *b, double scale, int64_t zero_point, bool relu, fac_tensor **out);
+fac_status fac__coded_product(fac_tensor *a, fac_tensor *b, double scale, int64_t zero_point, bool relu,
+                              fac_tensor **out);
+float fac__coded_product_factor(const fac_tensor *a, const fac_tensor *b, double scale);
 /* t must be quantized per tensor, by 8-bit codes if `narrow`. */
 fac_status fac__need_per_tensor(const char *name, const fac_tensor *t, bool narrow);
 

@@ -363,7 +363,33 @@ static void weights_of_few_bits_multiply_as_what_they_stand_for(void **state) {
     assert_int_equal(fac_tensor_dtype(half), FAC_BF16);
 }
 
-FAC_TEST_MAIN(FAC_TEST(quantized_products_have_pytorchs_integers_S024),
+/* Few rows and many, whole vectors and rests, groups that are looked up at once and those that are not: row 0 is always the same. */
+static void weights_of_few_bits_multiply_alike_for_few_and_many_rows(void **state) {
+    (void)state;
+    static const int64_t depths[][2] = {{192, 32}, {192, 64}, {90, 6}, {66, 33}};
+    for (size_t i = 0; i < FAC_COUNT(depths); i++) {
+        FAC_SCOPE(s);
+        seed = 21;
+        const int64_t k = depths[i][0], group = depths[i][1], n = 70;
+        fac_tensor *x = floats(FAC_INTS(12, k)), *w8 = fac_int_repr(qint8(FAC_INTS(n, k), 1, 0)),
+                   *scales = fac_abs(floats(FAC_INTS(n))), *numbers = floats(FAC_INTS(k / group, n, 2)),
+                   *packed = fac_int_repr(quint8(FAC_INTS(n, k / 2), 1, 0));
+        fac_tensor *many8 = fac_weight_int8pack_mm(x, w8, scales),
+                   *many4 = fac_weight_int4pack_mm_for_cpu(x, packed, group, numbers);
+        fac_tensor *exact =
+            fac_mm(fac_to(x, .dtype = FAC_F64), fac_t(fac_mul(fac_to(w8, .dtype = FAC_F64), fac_unsqueeze(scales, 1))));
+        assert_true(furthest(many8, exact) < 0.1);
+        for (int64_t m = 1; m <= 9; m++) {
+            fac_tensor *few = fac_narrow(x, 0, 0, m);
+            assert_true(furthest(fac_weight_int8pack_mm(few, w8, scales), fac_narrow(exact, 0, 0, m)) < 0.1);
+            assert_true(furthest(fac_weight_int4pack_mm_for_cpu(few, packed, group, numbers),
+                                 fac_narrow(many4, 0, 0, m)) < 1e-2);
+        }
+    }
+}
+
+FAC_TEST_MAIN(FAC_TEST(weights_of_few_bits_multiply_alike_for_few_and_many_rows),
+              FAC_TEST(quantized_products_have_pytorchs_integers_S024),
               FAC_TEST(quantized_sums_have_pytorchs_integers_S024),
               FAC_TEST(quantized_pooling_and_resampling_have_pytorchs_integers_S024),
               FAC_TEST(dynamic_quantization_chooses_pytorchs_numbers_S024), FAC_TEST(packed_rows_have_pytorchs_bytes),

@@ -3,7 +3,20 @@
 #ifndef FAC_SRC_OPS_COMPOSITE_BELOW_H
 #define FAC_SRC_OPS_COMPOSITE_BELOW_H
 
-#include "core/tensor.h"
+#include "ops/call.h"
+
+/* First in an explicit operator that is made of others: temporaries die with it, and what it calls is not recorded. */
+static inline void fac__below_restore_keys(const fac_keyset *was) { fac__thread()->exclude = *was; }
+static inline fac_keyset fac__below_exclude_autograd(void) {
+    fac_thread *th = fac__thread();
+    const fac_keyset was = th->exclude;
+    th->exclude = was | FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW;
+    return was;
+}
+#define FAC_BELOW_AUTOGRAD                                                                                         \
+    FAC_SCOPE(below_scope_);                                                                                       \
+    const fac_keyset below_was_ __attribute__((cleanup(fac__below_restore_keys))) = fac__below_exclude_autograd(); \
+    (void)below_was_
 
 /* The key set that reaches a tensor's back end and nothing else but what carries out a pending conjugation or negation, or reads
    codes. */

@@ -1,8 +1,10 @@
 /* Products with operands of few bits: 8-bit floats, weights of 8 and 4 bits, embeddings of packed rows; and products of groups. Operands
    are made float32 and multiplied as such. */
+#include "ops/composite/low_bits.h"
 #include "core/coded.h"
 #include "core/read.h"
 #include "core/scalar.h"
+#include "ops/composite/below.h"
 #include "ops/composite/brief.h"
 #include "ops/meta/check.h"
 
@@ -171,14 +173,25 @@ static fac_status check_weight_mm(const fac_tensor *self, const fac_tensor *mat2
     return check_inner(self, mat2, inner);
 }
 
-fac_status weight_int8pack_mm_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *mat2, fac_tensor *scales,
-                                        fac_tensor **out) {
-    (void)c;
+static fac_status same_device(const fac_tensor *self, const fac_tensor *mat2, const char *name, const fac_tensor *t) {
+    FAC_CHECK(fac_device_equal(self->device, mat2->device) && fac_device_equal(self->device, t->device), FAC_ERR_DEVICE,
+              "self, mat2 and %s should be on one device", name);
+    return FAC_OK;
+}
+
+fac_status fac__check_int8pack(const fac_tensor *self, const fac_tensor *mat2, const fac_tensor *scales) {
     FAC_TRY(need_matrix("mat2", mat2));
     FAC_TRY(check_weight_mm(self, mat2, mat2->sizes[1], FAC_I8));
     FAC_TRY(fac__need_sizes("scales", scales, &mat2->sizes[0], 1));
     FAC_TRY(fac__need_dtype("scales", scales, (fac_dtype)self->dtype));
-    FAC_SCOPE(scope);
+    return same_device(self, mat2, "scales", scales);
+}
+
+fac_status weight_int8pack_mm_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *mat2, fac_tensor *scales,
+                                       fac_tensor **out) {
+    (void)c;
+    FAC_BELOW_AUTOGRAD;
+    FAC_TRY(fac__check_int8pack(self, mat2, scales));
     fac_tensor *x = mul(fac__s_mm(as_float(self), fac__s_t(as_float(mat2))), as_float(scales));
     return fac__give(out, cast(x, (fac_dtype)self->dtype));
 }
@@ -211,24 +224,46 @@ fac_status weight_to_int4pack_composite(const fac_call_info *c, fac_tensor *self
     return fac__give(out, pack_halves(low_half(self)));
 }
 
-fac_status weight_int4pack_mm_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *mat2, int64_t qGroupSize,
-                                        fac_tensor *qScaleAndZeros, fac_tensor **out) {
-    (void)c;
+fac_status fac__check_int4pack(const fac_tensor *self, const fac_tensor *mat2, int64_t group,
+                               const fac_tensor *numbers) {
     int64_t k;
     FAC_TRY(need_matrix("mat2", mat2));
     FAC_CHECK(fac__mul(mat2->sizes[1], 2, &k), FAC_ERR_OVERFLOW, "mat2 is too large");
     FAC_TRY(check_weight_mm(self, mat2, k, FAC_U8));
-    FAC_CHECK(qGroupSize > 0 && k % qGroupSize == 0, FAC_ERR_ARGUMENT, "qGroupSize should divide %lld, but is %lld",
-              (long long)k, (long long)qGroupSize);
-    const int64_t n = mat2->sizes[0], count = k / qGroupSize;
-    FAC_TRY(fac__need_sizes("qScaleAndZeros", qScaleAndZeros, (const int64_t[]){count, n, 2}, 3));
-    FAC_TRY(fac__need_dtype("qScaleAndZeros", qScaleAndZeros, (fac_dtype)self->dtype));
-    FAC_SCOPE(scope);
-    fac_tensor *numbers = fac__s_transpose_int(as_float(qScaleAndZeros), 0, 1);
-    fac_tensor *grouped = fac__s_view(as_float(unpack_halves(mat2)), FAC_INTS(n, count, qGroupSize));
-    fac_tensor *w = add(mul(plus(grouped, -8), columns(numbers, 0, 1, 1)), columns(numbers, 1, 2, 1));
-    fac_tensor *x = fac__s_mm(as_float(self), fac__s_t(fac__s_reshape(w, FAC_INTS(n, k))));
-    return fac__give(out, cast(x, (fac_dtype)self->dtype));
+    FAC_CHECK(group > 0 && k % group == 0, FAC_ERR_ARGUMENT, "qGroupSize should divide %lld, but is %lld", (long long)k,
+              (long long)group);
+    FAC_TRY(fac__need_sizes("qScaleAndZeros", numbers, (const int64_t[]){k / group, mat2->sizes[0], 2}, 3));
+    FAC_TRY(fac__need_dtype("qScaleAndZeros", numbers, (fac_dtype)self->dtype));
+    return same_device(self, mat2, "qScaleAndZeros", numbers);
+}
+
+fac_tensor *fac__int4_centred(fac_tensor *mat2, int64_t group) {
+    const int64_t n = mat2->sizes[0], k = 2 * mat2->sizes[1];
+    return plus(fac__s_view(as_float(unpack_halves(mat2)), FAC_INTS(n, k / group, group)), -8);
+}
+
+fac_tensor *fac__int4_weights(fac_tensor *mat2, int64_t group, fac_tensor *numbers) {
+    const int64_t n = mat2->sizes[0], k = 2 * mat2->sizes[1];
+    fac_tensor *by_row = fac__s_transpose_int(as_float(numbers), 0, 1);
+    fac_tensor *w = add(mul(fac__int4_centred(mat2, group), columns(by_row, 0, 1, 1)), columns(by_row, 1, 2, 1));
+    return fac__s_reshape(w, FAC_INTS(n, k));
+}
+
+static fac_tensor *float_product(fac_tensor *x, fac_tensor *w) {
+    return w ? cast(fac__s_mm(as_float(x), fac__s_t(w)), (fac_dtype)x->dtype) : NULL;
+}
+
+fac_status fac__float_product(fac_tensor *x, fac_tensor *w, fac_tensor **out) {
+    FAC_BELOW_AUTOGRAD;
+    return fac__give(out, float_product(x, w));
+}
+
+fac_status weight_int4pack_mm_explicit(const fac_call_info *c, fac_tensor *self, fac_tensor *mat2, int64_t qGroupSize,
+                                       fac_tensor *qScaleAndZeros, fac_tensor **out) {
+    (void)c;
+    FAC_BELOW_AUTOGRAD;
+    FAC_TRY(fac__check_int4pack(self, mat2, qGroupSize, qScaleAndZeros));
+    return fac__give(out, float_product(self, fac__int4_weights(mat2, qGroupSize, qScaleAndZeros)));
 }
 
 /* ---- embeddings ----------------------------------------------------------------------------------------------------------------------- */
@@ -279,8 +314,7 @@ fac_status embedding_4bit_pack_composite(const fac_call_info *c, fac_tensor *wei
     return give_rows(pack_halves(cast(codes, FAC_I32)), scale, least, out);
 }
 
-/* Rows of packed bytes to numbers: `tail` bytes hold scale and least element, in halves if `four`. */
-static fac_status look_up(fac_tensor *weight, fac_tensor *indices, bool four, fac_tensor **out) {
+fac_status fac__check_look_up(const fac_tensor *weight, const fac_tensor *indices, bool four) {
     const int64_t tail = four ? 4 : 8;
     FAC_TRY(need_matrix("weight", weight));
     FAC_TRY(fac__need_dtype("weight", weight, FAC_U8));
@@ -289,8 +323,16 @@ static fac_status look_up(fac_tensor *weight, fac_tensor *indices, bool four, fa
     FAC_CHECK(indices->dtype == FAC_I32 || indices->dtype == FAC_I64, FAC_ERR_DTYPE,
               "indices should be int32 or int64, got %s", fac_dtype_name((fac_dtype)indices->dtype));
     FAC_CHECK(indices->ndim < FAC_MAX_DIMS, FAC_ERR_SHAPE, "indices may have at most %d dimensions", FAC_MAX_DIMS - 1);
-    const int64_t n = weight->sizes[1];
-    FAC_SCOPE(scope);
+    FAC_CHECK(fac_device_equal(weight->device, indices->device), FAC_ERR_DEVICE,
+              "weight and indices should be on one device");
+    return FAC_OK;
+}
+
+/* Rows of packed bytes to numbers: the last bytes hold scale and least element, in halves if `four`. */
+static fac_status look_up(fac_tensor *weight, fac_tensor *indices, bool four, fac_tensor **out) {
+    FAC_TRY(fac__check_look_up(weight, indices, four));
+    const int64_t tail = four ? 4 : 8, n = weight->sizes[1];
+    FAC_BELOW_AUTOGRAD;
     fac_tensor *rows = fac__s_index_select(weight, 0, fac__s_reshape(indices, FAC_INTS(-1)));
     fac_tensor *bytes = columns(rows, 0, n - tail, 1);
     /* Copied, so that they are aligned to what they are viewed as. */
@@ -305,12 +347,12 @@ static fac_status look_up(fac_tensor *weight, fac_tensor *indices, bool four, fa
     return fac__give(out, fac__s_view(x, (fac_ints){sizes, (size_t)indices->ndim + 1}));
 }
 
-fac_status embedding_byte_composite(const fac_call_info *c, fac_tensor *weight, fac_tensor *indices, fac_tensor **out) {
+fac_status embedding_byte_explicit(const fac_call_info *c, fac_tensor *weight, fac_tensor *indices, fac_tensor **out) {
     (void)c;
     return look_up(weight, indices, false, out);
 }
 
-fac_status embedding_4bit_composite(const fac_call_info *c, fac_tensor *weight, fac_tensor *indices, fac_tensor **out) {
+fac_status embedding_4bit_explicit(const fac_call_info *c, fac_tensor *weight, fac_tensor *indices, fac_tensor **out) {
     (void)c;
     return look_up(weight, indices, true, out);
 }

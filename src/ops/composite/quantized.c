@@ -1,4 +1,4 @@
-/* Quantized operators made of others: choosing scales, batch normalisation, sums and products, joining, pooling. */
+/* Quantized operators made of others: choosing scales, batch normalisation, sums and products that broadcast, joining, pooling. */
 #include "core/read.h"
 #include "core/scalar.h"
 #include "core/tensor_make.h"
@@ -138,7 +138,7 @@ static fac_status give_rounded(fac_tensor *x, fac_dtype dtype, double scale, int
     return st;
 }
 
-static fac_status check_pair(const fac_tensor *a, const fac_tensor *b) {
+fac_status fac__check_pair(const fac_tensor *a, const fac_tensor *b) {
     FAC_TRY(fac__need_per_tensor("qa", a, true));
     FAC_TRY(fac__need_per_tensor("qb", b, true));
     FAC_CHECK(a->dtype == b->dtype, FAC_ERR_DTYPE, "qa and qb should have one dtype, but are %s and %s",
@@ -149,42 +149,29 @@ static fac_status check_pair(const fac_tensor *a, const fac_tensor *b) {
 /* Of a temporary of our own, which is written over. */
 static fac_tensor *not_below_zero(fac_tensor *x, bool relu) { return relu && x ? fac__s_relu_(x) : x; }
 
-static fac_status sum(fac_tensor *a, fac_tensor *b, double scale, int64_t zero_point, bool relu, fac_tensor **out) {
-    FAC_TRY(check_pair(a, b));
+fac_status fac__coded_sum(fac_tensor *a, fac_tensor *b, double scale, int64_t zero_point, bool relu, fac_tensor **out) {
+    FAC_TRY(fac__check_pair(a, b));
     FAC_SCOPE(scope);
-    fac_tensor *x = numbers(a), *y = numbers(b);
-    if (x && y && fac__same_sizes(x, y))
-        x = fac__s_add__Tensor(x, y, fac_scalar_i_(1));
-    else
-        x = add(x, y);
-    x = not_below_zero(x, relu);
+    fac_tensor *x = not_below_zero(add(numbers(a), numbers(b)), relu);
     FAC_TRY(fac_error());
     return fac__c_quantize_per_tensor(x, scale, zero_point, (fac_dtype)a->dtype, out);
 }
 
+float fac__coded_product_factor(const fac_tensor *a, const fac_tensor *b, double scale) {
+    return (float)fac__quantizer_of(a)->scales[0] * (float)fac__quantizer_of(b)->scales[0] * (1.0f / (float)scale);
+}
+
 /* Products of 8-bit codes are exact in float32. */
-static fac_status product(fac_tensor *a, fac_tensor *b, double scale, int64_t zero_point, bool relu, fac_tensor **out) {
-    FAC_TRY(check_pair(a, b));
-    const float by =
-        (float)fac__quantizer_of(a)->scales[0] * (float)fac__quantizer_of(b)->scales[0] * (1.0f / (float)scale);
+fac_status fac__coded_product(fac_tensor *a, fac_tensor *b, double scale, int64_t zero_point, bool relu,
+                              fac_tensor **out) {
+    FAC_TRY(fac__check_pair(a, b));
+    const float by = fac__coded_product_factor(a, b, scale);
     FAC_SCOPE(scope);
-    fac_tensor *x = centred(a), *y = centred(b);
-    x = x && y && fac__same_sizes(x, y) ? fac__s_mul__Tensor(x, y) : mul(x, y);
+    fac_tensor *x = mul(centred(a), centred(b));
     x = x ? fac__s_mul__Scalar(x, fac_scalar_f_((double)by)) : NULL;
     x = not_below_zero(x, relu);
     return give_rounded(x, (fac_dtype)a->dtype, scale, zero_point, out);
 }
-
-#define PAIR(name, fn, relu)                                                                                  \
-    fac_status name(const fac_call_info *c, fac_tensor *qa, fac_tensor *qb, double scale, int64_t zero_point, \
-                    fac_tensor **out) {                                                                       \
-        (void)c;                                                                                              \
-        return fn(qa, qb, scale, zero_point, relu, out);                                                      \
-    }
-PAIR(quantized_add_composite, sum, false)
-PAIR(quantized_add_relu_composite, sum, true)
-PAIR(quantized_mul_composite, product, false)
-PAIR(quantized_mul_relu_composite, product, true)
 
 /* ---- batch normalisation --------------------------------------------------------------------------------------------------------- */
 

@@ -4,21 +4,11 @@
 #define FAC_SRC_OPS_SPARSE_PARTS_H
 
 #include "core/sparse.h"
-#include "ops/call.h"
+#include "ops/composite/below.h"
 #include "ops_gen.h"
 
-/* First in a kernel: temporaries die with it, and what it calls is not recorded. */
-static inline void fac__sparse_restore_keys(const fac_keyset *was) { fac__thread()->exclude = *was; }
-static inline fac_keyset fac__sparse_exclude_autograd(void) {
-    fac_thread *th = fac__thread();
-    const fac_keyset was = th->exclude;
-    th->exclude = was | FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW;
-    return was;
-}
-#define FAC_SPARSE_KERNEL                                                                                             \
-    FAC_SCOPE(sparse_scope_);                                                                                         \
-    const fac_keyset sparse_was_ __attribute__((cleanup(fac__sparse_restore_keys))) = fac__sparse_exclude_autograd(); \
-    (void)sparse_was_
+/* First in a kernel. */
+#define FAC_SPARSE_KERNEL FAC_BELOW_AUTOGRAD
 
 /* A borrowed tensor as a temporary's equal: what is NULL stays so. */
 static inline fac_ints fac__sparse_sizes(const fac_tensor *t) { return (fac_ints){t->sizes, t->ndim}; }

@@ -1,0 +1,27 @@
+/* Products with weights of 8 and 4 bits, and rows of packed codes made numbers. */
+#ifndef FAC_SRC_BACKEND_CPU_KERNELS_LOW_BITS_H
+#define FAC_SRC_BACKEND_CPU_KERNELS_LOW_BITS_H
+
+#include "backend/cpu/cpu.h"
+
+/* out[r] = the sum of x[r * ldx + i] * w[i] over i < k, for r < rows. */
+FAC_ISA_DECLARE(void, fac__dot_i8, (const float *x, int64_t ldx, int64_t rows, const int8_t *w, int64_t k, float *out));
+
+/* Weights of 4 bits: code q of column i is (q - 8) * numbers[i / group * 2] + numbers[i / group * 2 + 1]; a byte has those of two
+   columns, the even one in its low half. */
+typedef struct fac_row4 {
+    const uint8_t *bytes;
+    const float *numbers;
+    int64_t k, group;
+} fac_row4;
+
+/* out[r] = the sum of x times the row's weights, for r < rows. A row of x has its even columns first, then its odd ones. */
+FAC_ISA_DECLARE(void, fac__dot_i4, (const fac_row4 *w, const float *x, int64_t ldx, int64_t rows, float *out));
+/* out[i] = the weight of column i. */
+FAC_ISA_DECLARE(void, fac__unpack_i4, (const fac_row4 *w, float *out));
+
+/* out[i] = code[i] * scale + least, of n codes of 8 bits, or of 4 with the even ones in the low halves of bytes. */
+FAC_ISA_DECLARE(void, fac__look_up_8, (const uint8_t *codes, int64_t n, float scale, float least, float *out));
+FAC_ISA_DECLARE(void, fac__look_up_4, (const uint8_t *codes, int64_t n, float scale, float least, float *out));
+
+#endif

@@ -1,0 +1,175 @@
+/* Codes become float32 in registers. Sums run in several vectors of lanes, whose number the instruction set decides, and meet at the end.
+   The sixteen weights of a group of 4-bit codes are a table, which a permutation looks up. */
+#include "backend/cpu/kernels/low_bits.h"
+#include "backend/cpu/simd.h"
+
+enum { V = FAC_LANES_F32, AT_ONCE = 4 };
+
+static inline float total(fac_vf32 v) {
+    float lanes[V];
+    memcpy(lanes, &v, sizeof v);
+    for (int n = V / 2; n; n /= 2)
+        for (int i = 0; i < n; i++) lanes[i] += lanes[i + n];
+    return lanes[0];
+}
+
+/* ---- 8 bits ------------------------------------------------------------------------------------------------------------- */
+
+/* Written out where it matters: compilers convert such vectors number by number. */
+static inline fac_vf32 load_codes(const int8_t *w) {
+#if FAC_ISA_LEVEL >= 2
+    return (fac_vf32)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)w)));
+#elif FAC_ISA_LEVEL == 1
+    return (fac_vf32)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)w)));
+#else
+    fac_vf32 v;
+    for (int i = 0; i < V; i++) v[i] = (float)w[i];
+    return v;
+#endif
+}
+
+/* One row of x, in AT_ONCE sums. */
+static float dot_one(const float *x, const int8_t *w, int64_t k) {
+    fac_vf32 sum[AT_ONCE] = {{0}};
+    int64_t i = 0;
+    for (; i + AT_ONCE * V <= k; i += AT_ONCE * V)
+        for (int u = 0; u < AT_ONCE; u++)
+            sum[u] = fac_fma_f32(load_codes(w + i + u * V), fac_load_f32(x + i + u * V), sum[u]);
+    for (; i + V <= k; i += V) sum[0] = fac_fma_f32(load_codes(w + i), fac_load_f32(x + i), sum[0]);
+    float rest = total((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    for (; i < k; i++) rest = fac_fma1_f32((float)w[i], x[i], rest);
+    return rest;
+}
+
+void FAC_ISA_NAME(fac__dot_i8)(const float *x, int64_t ldx, int64_t rows, const int8_t *w, int64_t k, float *out) {
+    for (int64_t r = 0; r < rows; r++) out[r] = dot_one(x + r * ldx, w, k);
+}
+
+/* ---- 4 bits ------------------------------------------------------------------------------------------------------------- */
+
+/* The weights that the sixteen codes stand for. */
+static inline void table_of(const float *numbers, float *table) {
+    for (int q = 0; q < 16; q++) table[q] = (float)(q - 8) * numbers[0] + numbers[1];
+}
+
+/* Of any group; the two codes of a byte may lie in two. */
+static float dot_slow(const fac_row4 *w, const float *x) {
+    const int64_t half = w->k / 2;
+    float sum = 0, table[16];
+    int64_t have = -1;
+    for (int64_t i = 0; i < w->k; i++) {
+        if (i / w->group != have) table_of(w->numbers + (have = i / w->group) * 2, table);
+        const float value = table[w->bytes[i / 2] >> (i % 2 * 4) & 15];
+        sum = fac_fma1_f32(value, x[i % 2 * half + i / 2], sum);
+    }
+    return sum;
+}
+
+static void unpack_slow(const fac_row4 *w, float *out) {
+    float table[16];
+    int64_t have = -1;
+    for (int64_t i = 0; i < w->k; i++) {
+        if (i / w->group != have) table_of(w->numbers + (have = i / w->group) * 2, table);
+        out[i] = table[w->bytes[i / 2] >> (i % 2 * 4) & 15];
+    }
+}
+
+#if FAC_ISA_LEVEL >= 2
+enum { PAIRS = 16 }; /* bytes that are looked up at a time */
+
+static inline __m512 vector_table(const float *numbers) {
+    const __m512 code = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm512_add_ps(_mm512_mul_ps(code, _mm512_set1_ps(numbers[0])), _mm512_set1_ps(numbers[1]));
+}
+
+/* The weights of the even and of the odd columns of PAIRS bytes; a permutation looks at the low four bits of an index only. */
+static inline void look_up_pairs(const uint8_t *bytes, __m512 table, __m512 *even, __m512 *odd) {
+    const __m512i code = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)bytes));
+    *even = _mm512_permutexvar_ps(code, table);
+    *odd = _mm512_permutexvar_ps(_mm512_srli_epi32(code, 4), table);
+}
+
+/* `rows` is a constant where this is inlined. */
+__attribute__((always_inline)) static inline void dot_rows(const fac_row4 *w, const float *x, int64_t ldx, int rows,
+                                                           float *out) {
+    const int64_t half = w->k / 2, pairs = w->group / 2;
+    const float *numbers = w->numbers;
+    __m512 sum[AT_ONCE][2];
+    for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
+    for (int64_t begin = 0; begin < half; begin += pairs, numbers += 2) {
+        const __m512 table = vector_table(numbers);
+        for (int64_t i = begin; i < begin + pairs; i += PAIRS) {
+            __m512 even, odd;
+            look_up_pairs(w->bytes + i, table, &even, &odd);
+            for (int r = 0; r < rows; r++) {
+                sum[r][0] = _mm512_fmadd_ps(even, _mm512_loadu_ps(x + r * ldx + i), sum[r][0]);
+                sum[r][1] = _mm512_fmadd_ps(odd, _mm512_loadu_ps(x + r * ldx + half + i), sum[r][1]);
+            }
+        }
+    }
+    for (int r = 0; r < rows; r++) out[r] = total((fac_vf32)_mm512_add_ps(sum[r][0], sum[r][1]));
+}
+
+static void unpack_fast(const fac_row4 *w, float *out) {
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+                  high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    const int64_t half = w->k / 2, pairs = w->group / 2;
+    const float *numbers = w->numbers;
+    for (int64_t begin = 0; begin < half; begin += pairs, numbers += 2) {
+        const __m512 table = vector_table(numbers);
+        for (int64_t i = begin; i < begin + pairs; i += PAIRS) {
+            __m512 even, odd;
+            look_up_pairs(w->bytes + i, table, &even, &odd);
+            _mm512_storeu_ps(out + 2 * i, _mm512_permutex2var_ps(even, low, odd));
+            _mm512_storeu_ps(out + 2 * i + 16, _mm512_permutex2var_ps(even, high, odd));
+        }
+    }
+}
+#endif
+
+void FAC_ISA_NAME(fac__dot_i4)(const fac_row4 *w, const float *x, int64_t ldx, int64_t rows, float *out) {
+    int64_t r = 0;
+#if FAC_ISA_LEVEL >= 2
+    if (w->group % (2 * PAIRS) == 0) {
+        for (; r + AT_ONCE <= rows; r += AT_ONCE) dot_rows(w, x + r * ldx, ldx, AT_ONCE, out + r);
+        for (; r < rows; r++) dot_rows(w, x + r * ldx, ldx, 1, out + r);
+    }
+#endif
+    for (; r < rows; r++) out[r] = dot_slow(w, x + r * ldx);
+}
+
+void FAC_ISA_NAME(fac__unpack_i4)(const fac_row4 *w, float *out) {
+#if FAC_ISA_LEVEL >= 2
+    if (w->group % (2 * PAIRS) == 0) {
+        unpack_fast(w, out);
+        return;
+    }
+#endif
+    unpack_slow(w, out);
+}
+
+/* ---- rows of a table ------------------------------------------------------------------------------------------------------- */
+
+void FAC_ISA_NAME(fac__look_up_8)(const uint8_t *restrict codes, int64_t n, float scale, float least,
+                                  float *restrict out) {
+    for (int64_t i = 0; i < n; i++) out[i] = (float)codes[i] * scale + least;
+}
+
+void FAC_ISA_NAME(fac__look_up_4)(const uint8_t *restrict codes, int64_t n, float scale, float least,
+                                  float *restrict out) {
+    float table[16];
+    int64_t i = 0;
+    for (int q = 0; q < 16; q++) table[q] = (float)q * scale + least;
+#if FAC_ISA_LEVEL >= 2
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+                  high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    const __m512 values = _mm512_loadu_ps(table);
+    for (; i + 2 * PAIRS <= n; i += 2 * PAIRS) {
+        __m512 even, odd;
+        look_up_pairs(codes + i / 2, values, &even, &odd);
+        _mm512_storeu_ps(out + i, _mm512_permutex2var_ps(even, low, odd));
+        _mm512_storeu_ps(out + i + 16, _mm512_permutex2var_ps(even, high, odd));
+    }
+#endif
+    for (; i < n; i++) out[i] = table[codes[i / 2] >> (i % 2 * 4) & 15];
+}
