@@ -158,7 +158,8 @@ typedef struct FN(values) {
 static void FN(fetch)(const TILE *t, const T *restrict plane, int64_t n, FN(values) *restrict v) {
     for (int k = 0; k < t->taps && t->inside; k++)
         for (int64_t i = 0; i < n; i++) v->of[k][i] = plane[t->at[k][i]];
-    for (int32_t m = 0; !t->inside && m < t->count; m++) v->of[0][t->point[m]] = plane[t->place[m]];
+    T *all = &v->of[0][0];
+    for (int32_t m = 0; !t->inside && m < t->count; m++) all[t->point[m]] = plane[t->place[m]];
 }
 
 /* What lies beyond the plane does not count, as the element read for it may be no number. */
@@ -249,8 +250,9 @@ static void FN(to_grid)(const fac_grid_job *j, int64_t sample, int64_t begin, in
 static void FN(add)(const TILE *t, const T *restrict grad, int64_t n, T *restrict plane) {
     for (int k = 0; k < t->taps && t->inside; k++)
         for (int64_t i = 0; i < n; i++) plane[t->at[k][i]] += t->weight[k][i] * grad[i];
+    const T *all = &t->weight[0][0];
     for (int32_t m = 0; !t->inside && m < t->count; m++)
-        plane[t->place[m]] += t->weight[0][t->point[m]] * grad[t->point[m] % FAC_GRID_TILE];
+        plane[t->place[m]] += all[t->point[m]] * grad[t->point[m] % FAC_GRID_TILE];
 }
 
 static void FN(to_input)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, int64_t first,

@@ -9,7 +9,7 @@
 FAC_ISA_DECLARE(void, fac__max_pairs_f32,
                 (const float *from, const int64_t *first, int rows, int64_t n, float *out, int64_t *indices));
 /* The greatest element of up to FAC_MAX_WINDOWS windows side by side, which take in columns [begin, end) of rows [y, y_end) of planes
-   [z, z_end), each in steps, and its place. The first of equals wins, and a NaN over all; an empty window has place 0. False, and nothing is
+   [z, z_end), each in steps, and its place. The first of equals wins, and a NaN over all; an empty window has -inf and place 0. False, and nothing is
    done, without instructions for it; NULL only asks. Places and steps fit 31 bits. */
 #define FAC_MAX_WINDOWS 16
 typedef struct fac_max_windows {

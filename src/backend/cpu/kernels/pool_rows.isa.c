@@ -66,7 +66,7 @@ static inline void meet(__mmask16 in, __m512 v, __m512i at, __m512 *top, __m512i
     *best = _mm512_mask_mov_epi32(*best, take, at);
 }
 
-/* One window, whose columns follow each other: a column per lane, then the first of the greatest lanes. */
+/* One window, whose columns follow each other: a column per lane, then the first of the greatest lanes; -1 if it is empty. */
 static int64_t place_of_max(const fac_max_windows *w, int i) {
     const __m512i lanes = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     __m512 top = _mm512_setzero_ps();
@@ -85,20 +85,24 @@ static int64_t place_of_max(const fac_max_windows *w, int i) {
     const __mmask16 none = found & _mm512_cmp_ps_mask(top, top, _CMP_UNORD_Q);
     const __m512 most = _mm512_set1_ps(_mm512_mask_reduce_max_ps(found, top));
     const __mmask16 greatest = none ? none : found & _mm512_cmp_ps_mask(top, most, _CMP_EQ_OQ);
-    return greatest ? _mm512_mask_reduce_min_epi32(greatest, best) : 0;
+    return greatest ? _mm512_mask_reduce_min_epi32(greatest, best) : -1;
 }
 
 enum { FEW_WINDOWS = 10 }; /* below which lanes of windows would mostly be empty */
 bool FAC_ISA_NAME(fac__max_windows_f32)(const fac_max_windows *w) {
     if (!w) return true;
     if (w->n < FEW_WINDOWS && w->step == 1) {
-        for (int i = 0; i < w->n; i++) w->to[i] = w->from[w->indices[i] = place_of_max(w, i)];
+        for (int i = 0; i < w->n; i++) {
+            const int64_t at = place_of_max(w, i);
+            w->to[i] = at < 0 ? -__builtin_inff() : w->from[at];
+            w->indices[i] = at < 0 ? 0 : at;
+        }
         return true;
     }
     const __mmask16 all = (__mmask16)((1u << w->n) - 1);
     const __m512i begin = _mm512_maskz_loadu_epi32(all, w->begin), end = _mm512_maskz_loadu_epi32(all, w->end),
                   step = _mm512_set1_epi32(w->step);
-    __m512 top = _mm512_setzero_ps();
+    __m512 top = _mm512_set1_ps(-__builtin_inff());
     __m512i best = _mm512_set1_epi32(-1);
     for (int64_t z = w->z; z < w->z_end; z += w->z_step)
         for (int64_t y = w->y; y < w->y_end; y += w->y_step) {
@@ -110,7 +114,7 @@ bool FAC_ISA_NAME(fac__max_windows_f32)(const fac_max_windows *w) {
             }
         }
     best = _mm512_max_epi32(best, _mm512_setzero_si512());
-    _mm512_mask_storeu_ps(w->to, all, _mm512_mask_i32gather_ps(top, all, best, w->from, 4));
+    _mm512_mask_storeu_ps(w->to, all, top);
     _mm512_mask_storeu_epi64(w->indices, (__mmask8)all, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(best)));
     _mm512_mask_storeu_epi64(w->indices + 8, (__mmask8)(all >> 8),
                              _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(best, 1)));
