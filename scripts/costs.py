@@ -9,7 +9,7 @@ import sys
 
 # What is added; the words that name an example of it; where they are looked for; how many files at most.
 KINDS = (
-    ("a pointwise operator: hardswish", r"\bhardswish(_kernel)?\b", ("src", "tools"), 2),
+    ("a pointwise operator: hardsigmoid", r"\bhardsigmoid(_kernel)?\b", ("src", "tools"), 2),
     ("an operator made of others: kron", r"\bkron(_composite)?\b", ("src", "tools"), 2),
     ("an operator with a kernel of its own, on two kinds of devices: tril", r"\btriangle(_meta)?\(|KERNEL\(triangle|op: tril\(",
      ("src", "tools"), 5),

@@ -34,11 +34,11 @@
     X(sqrt, fac_sqrt(x), F(sqrt)(x), 0.5, 0.5, 0.5)                                               \
     X(rsqrt, fac_rsqrt(x), 1 / F(sqrt)(x), 1.5, 1.5, 1)                                           \
     X(sigmoid, fac_sigmoid(x), SIGMOID(x), 2.5, 2.5, 2)                                           \
-    X(log_sigmoid, fac_log_sigmoid(x), x < 0 ? x - SOFT(x) : -SOFT(-x), 2, 2, 2)                  \
+    X(log_sigmoid, fac_log_sigmoid(x), x < 0 ? x - SOFT(x) : -SOFT(-x), 2.1, 2, 2)                 \
     X(softplus, fac_softplus(x), x > 20 ? x : SOFT(x), 2, 2, 2)                                   \
     X(silu, fac_silu(x), x * SIGMOID(x), 4, 4, 4)                                                 \
     X(mish, fac_mish(x), x * F(tanh)(x > 100 ? x : SOFT(x)), 5, 5, 5)                             \
-    X(gelu, fac_gelu(x), x / 2 * F(erfc)(-x / F(sqrt)(2)), 8, 8, 40)                              \
+    X(gelu, fac_gelu(x), x / 2 * F(erfc)(-x / F(sqrt)(2)), 8, 24, 40)                             \
     X(gelu_tanh, fac_gelu(x, .approximate = "tanh"), x * SIGMOID(INNER(x)), 400, 4000, 400)       \
     X(elu, fac_elu(x), x > 0 ? x : F(expm1)(x), 1, 1, 1)
 /* clang-format on */

@@ -176,7 +176,7 @@ static inline float FAC_SIMD(erfc, f32)(float x) {
 
 #if FAC_ISA_LEVEL >= 1
 /* atan in f32, within 1 ulp: of y, |x| or its inverse if that is below 1, y + y^3 P(y^2), a minimax fit, and pi/2 less that where y
-   is the inverse; what its rounding has lost is made up for. */
+   is the inverse; what the roundings of y and of pi/2 - y have lost is made up for. */
 static inline float FAC_SIMD(atan, f32)(float x) {
     const float size = __builtin_fabsf(x), a = size > 0x1p+64f ? 0x1p+64f : size, over = a > 1 ? a : 1;
     const float y = (a > 1 ? 1 : a) / over, s = y * y;
@@ -193,7 +193,8 @@ static inline float FAC_SIMD(atan, f32)(float x) {
     /* pi/2 is 0x1.921fb6p+0 - 0x1.777a5cp-25. */
     const float lost = FAC_ISA_NAME(fac__mad)(FAC_ISA_NAME(fac__mad)(-y, over, 1), 0.5f * y, 0x1.777a5cp-25f);
     const float near = FAC_ISA_NAME(fac__mad)(p * s, y, y);
-    const float far = 0x1.921fb6p+0f - (y + FAC_ISA_NAME(fac__mad)(p * s, y, lost));
+    const float half = 0x1.921fb6p+0f, rest = half - y, cut = (half - rest) - y;
+    const float far = rest + (cut - FAC_ISA_NAME(fac__mad)(p * s, y, lost));
     return __builtin_copysignf(size > 1 ? far : near, x);
 }
 #endif
