@@ -147,7 +147,8 @@ fac_status chunk_cat_composite(const fac_call_info *c, fac_tensors tensors, int6
               (long long)num_chunks);
     FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "_chunk_cat expects a non-empty list of tensors");
     FAC_TRY(dim_of_pieces(tensors, dim, &d));
-    FAC_CHECK(d + 2 <= FAC_MAX_DIMS, FAC_ERR_SHAPE, "a result of %lld dimensions has too many", (long long)d + 2);
+    FAC_CHECK(d <= FAC_MAX_DIMS - 2, FAC_ERR_SHAPE, "a result with two dimensions after %lld has too many",
+              (long long)d);
     for (size_t i = 0; i < tensors.n; i++) {
         FAC_TRY(check_pieces(tensors.v[i], tensors.v[0], i, d));
         FAC_CHECK(fac__add(tensors.v[i]->sizes[d], num_chunks, &padded), FAC_ERR_OVERFLOW,
