@@ -262,7 +262,7 @@ static fac_tensor *winners(const terms *t, const char *reduce) {
 static fac_tensor *extreme_terms(const terms *t, const char *reduce) {
     fac_tensor *first = winners(t, reduce);
     fac_tensor *there = fac__s_lt_Scalar(first, fac_scalar_i_(t->z));
-    fac_tensor *at = fac__s_reshape(fac__s_mul_Tensor(first, there), FAC_INTS(t->n * t->p));
+    fac_tensor *at = fac__s_reshape(fac__s_mul_Tensor(first, there), FAC_INTS(-1));
     const fac_ints sizes = FAC_INTS(t->n, t->p);
     fac_tensor *value = fac__s_reshape(fac__s_index_select(t->values, 0, at), sizes);
     fac_tensor *column = fac__s_reshape(fac__s_index_select(t->columns, 0, at), sizes);
