@@ -26,7 +26,7 @@ static inline bool fac__vtrig_far(fac_vf32 x) {
 #endif
 }
 
-/* The low bits of n. pi/2 is the sum of three floats; n times the first one is taken from x exactly. */
+/* The two low bits of n. pi/2 is the sum of three floats; n times the first one is taken from x exactly. */
 static inline fac_vi32 fac__vtrig_reduce(fac_vf32 x, fac_vf32 *high, fac_vf32 *low) {
     const fac_vf32 magic = fac_splat_f32(0x1.8p+23f); /* adding it rounds to an integer in the low bits */
     const fac_vf32 t = fac_fma_f32(x, fac_splat_f32(0x1.45f306p-1f), magic), n = t - magic;
@@ -35,7 +35,7 @@ static inline fac_vi32 fac__vtrig_reduce(fac_vf32 x, fac_vf32 *high, fac_vf32 *l
     const fac_vf32 l = fac_fma_f32(n, c, -p) + ((r - (h - moved)) + (p - moved));
     *high = h;
     *low = fac_fma_f32(n, fac_splat_f32(0x1.ee59dap-50f), l);
-    return (fac_vi32)t;
+    return (fac_vi32)t & 3;
 }
 
 /* The sine of x >= 0 and `more` right angles. */
