@@ -13,6 +13,7 @@ need() { case "$missing " in *" $1 "*) ;; *) missing="$missing $1" ;; esac; }
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_header() { echo "#include <$1>" | "$cc" -E -x c - >/dev/null 2>&1; }
 has_library() { [ -e "$("$cc" -print-file-name="$1")" ]; }
+cannot_install() { ! has_command apt-get || [ -n "${FACULA_NO_INSTALL:-}" ]; }
 has_python() { python=${PYTHON:-$(PATH=/usr/bin:$PATH command -v python3)} && "$python" -c "import $1" >/dev/null 2>&1; }
 
 check_build() {
@@ -25,7 +26,7 @@ check_build() {
     has_header yaml.h || need libyaml-dev
     [ "${ONEDNN:-ON}" = OFF ] || has_header oneapi/dnnl/dnnl.h || need libdnnl-dev
     [ "${SLEEF:-ON}" = OFF ] || has_header sleef.h || need libsleef-dev
-    [ "${LAPACK:-ON}" = OFF ] || has_library libopenblas.so.0 || has_library liblapack.so.3 || need libopenblas0-serial
+    [ "${LAPACK:-ON}" = OFF ] || has_library libopenblas.so.0 || { cannot_install && has_library liblapack.so.3; } || need libopenblas0-serial
     has_header jansson.h || need libjansson-dev
     has_header zlib.h || need zlib1g-dev
     has_header cmocka.h || need libcmocka-dev
@@ -100,9 +101,8 @@ build | docs | conformance | arm64 | abi | debian | ci) "check_$group" ;;
 *) echo "setup.sh: unknown group '$group'; there are build, docs, conformance, arm64, abi, debian and ci" >&2; exit 2 ;;
 esac
 [ -n "$missing" ] || exit 0
-if has_command apt-get && [ -z "${FACULA_NO_INSTALL:-}" ]; then
-    install_with_apt
-else
+if cannot_install; then
     print_other_families
     exit 1
 fi
+install_with_apt
