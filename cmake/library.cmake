@@ -39,7 +39,7 @@ add_dependencies(facula_objects facula_gen)
 set_source_files_properties(${FACULA_GEN_SOURCES} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Debug>:-O0>)
 # That is most of the library, and small is better than fast for it, as it is for composites and formulas, whose time is that of the
 # operators they call. Tables for unwinding are half as large with frame pointers. What every call goes through is compiled for speed alone.
-set(facula_fast_families binary copy creation fill reduce unary view)
+set(facula_fast_families binary copy creation dispatch fill reduce unary view)
 list(TRANSFORM facula_fast_families REPLACE "(.+)" "${FACULA_GEN_DIR}/ops_\\1.c")
 set(facula_small_sources ${FACULA_GEN_SOURCES})
 list(REMOVE_ITEM facula_small_sources ${facula_fast_families})

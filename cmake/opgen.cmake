@@ -40,7 +40,8 @@ elseif(facula_base_sources AND facula_opgen_sources)
 endif()
 
 if(TARGET opgen AND facula_schemas)
-    set(FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_signatures.c ${FACULA_GEN_DIR}/ops_table.c ${FACULA_GEN_DIR}/keywords.c)
+    set(FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_dispatch.c ${FACULA_GEN_DIR}/ops_signatures.c ${FACULA_GEN_DIR}/ops_table.c
+        ${FACULA_GEN_DIR}/keywords.c)
     foreach(schema IN LISTS facula_schemas)
         cmake_path(GET schema STEM family)
         list(APPEND FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_${family}.c)

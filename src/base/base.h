@@ -12,6 +12,7 @@
 #define FAC_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FAC_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define FAC_COLD __attribute__((cold, noinline))
+#define FAC_NOINLINE __attribute__((noinline))
 /* Of functions that exist once for each operator and are on no short path: compiled for size, beside each other. */
 #if defined(__clang__)
 #define FAC_SMALL __attribute__((minsize))

@@ -20,6 +20,10 @@ fac_tensor *fac__open_failed(const fac_tensor *handle, const char *op, const cha
     return NULL;
 }
 
+fac_tensor *fac__open_called(const fac_tensor *handle, const char *op, const char *argument) {
+    return fac__open_here(handle, op, argument);
+}
+
 /* ---- lists ------------------------------------------------------------------------------------------------------------ */
 
 /* Room for n entries. */

@@ -43,7 +43,7 @@ static inline fac_tensor *fac__header(const fac_tensor *handle) {
 /* NULL, with an error that names op and argument: the handle is NULL, dead or none at all. */
 fac_tensor *fac__open_failed(const fac_tensor *handle, const char *op, const char *argument);
 /* The header of a user's handle. May race with the tensor's end on another thread: it is then live or dead, no more. */
-static FAC_ALWAYS_INLINE fac_tensor *fac__open(const fac_tensor *handle, const char *op, const char *argument) {
+static FAC_ALWAYS_INLINE fac_tensor *fac__open_here(const fac_tensor *handle, const char *op, const char *argument) {
     uintptr_t bits = (uintptr_t)handle;
     fac_tensor *header = fac__header(handle);
     if (FAC_LIKELY((bits & FAC_HANDLE_MARK) == FAC_HANDLE_MARK &&
@@ -51,6 +51,13 @@ static FAC_ALWAYS_INLINE fac_tensor *fac__open(const fac_tensor *handle, const c
         return header;
     return fac__open_failed(handle, op, argument);
 }
+fac_tensor *fac__open_called(const fac_tensor *handle, const char *op, const char *argument);
+/* A call in what is compiled for size. */
+#ifdef __OPTIMIZE_SIZE__
+#define fac__open fac__open_called
+#else
+#define fac__open fac__open_here
+#endif
 /* Opens a parameter in place; on failure the function returns `failed` (nothing, if left out). */
 #define FAC_OPEN(t, op, argument, ...)                                                   \
     do {                                                                                 \

@@ -1,10 +1,53 @@
-/* Adapters of each distinct signature: boxed entry over a typed kernel, typed entry over a boxed kernel, and the way to a
-   user's typed kernel. In them the arguments are a0, a1, ... */
+/* What operators of one signature share: calls of the kernel that serves a set of keys, and adapters: boxed entry over a typed kernel,
+   typed entry over a boxed kernel, and the way to a user's typed kernel. In them the arguments are a0, a1, ... */
 #include "opgen.h"
+
+/* ---- calls ---- */
 
 static char *typed_params(const op *o) {
     return fill(o, xformat("const fac_call_info *c%s$,out", each(o, NULL, "", ", $type$nth")));
 }
+
+static char *call_params(const op *o) {
+    return fill(o, xformat("const fac_operator *op, fac_keyset keys%s$,out", each(o, NULL, "", ", $type$nth")));
+}
+
+static const char *call_args(const op *o) {
+    return xformat("%s%s", each(o, NULL, "", ", $nth"), o->s->n_rets ? ", res_" : "");
+}
+
+void emit_redispatch(FILE *f, const op *o) {
+    if (o == example_of(o->m, o->sig))
+        emit(f, o, "fac_status fac__dispatch_$sig(%s);\nfac_status fac__redispatch_$sig(%s);\n", call_params(o),
+             call_params(o));
+    emit(f, o,
+         "static inline fac_status fac__redispatch_$id(fac_keyset keys_$,params) {\n"
+         "    return fac__redispatch_$sig(&fac_op_$id, keys_$,args);\n}\n");
+}
+
+/* An observed call is a function of its own, so that the other needs no frame; the kernel is picked in one place for both. */
+void emit_shared_calls(FILE *f, const char *signature, const op *example) {
+    fprintf(f, "\n/* %s */\n", signature);
+    emit(f, example,
+         "FAC_NOINLINE fac_status fac__redispatch_$sig(%s) {\n"
+         "    const fac_kernel *k_ = fac__pick(op, &keys);\n"
+         "    const fac_call_info c = {op, keys, k_, k_->context};\n"
+         "    return ((fac_status (*)(%s))k_->typed)(&c%s);\n}\n",
+         call_params(example), typed_params(example), call_args(example));
+    emit(f, example,
+         "static FAC_COLD fac_status observed_$sig(%s) {\n"
+         "    fac_status e = fac__observe(op, keys, true);\n"
+         "    if (!e) e = fac__redispatch_$sig(op, keys%s);\n"
+         "    (void)fac__observe(op, keys, false);\n    return e;\n}\n",
+         call_params(example), call_args(example));
+    emit(f, example,
+         "fac_status fac__dispatch_$sig(%s) {\n"
+         "    if (FAC_UNLIKELY(fac__is_observed())) return observed_$sig(op, keys%s);\n"
+         "    return fac__redispatch_$sig(op, keys%s);\n}\n",
+         call_params(example), call_args(example), call_args(example));
+}
+
+/* ---- adapters ---- */
 
 static const char *result_kind(const op *o) { return spelt[type_of(&o->s->rets[0].type)].kind; }
 

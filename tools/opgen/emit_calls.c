@@ -18,11 +18,10 @@ static void declare(FILE *f, const char *function, const char *list) {
 
 void emit_internal_decl(FILE *f, const op *o) {
     const entry *e = o->e;
-    emit(f, o, "extern fac_operator fac_op_$id; /* $full */\n");
+    emit(f, o, "extern FAC_HIDDEN fac_operator fac_op_$id; /* $full */\n");
     if (o->s->n_rets > 1 && e->internal && o->form != FORM_OUT) emit_result_struct(f, o);
-    emit(f, o,
-         "${result}fac__s_$id($inputs);\nfac_status fac__c_$id($params);\n"
-         "fac_status fac__redispatch_$id(fac_keyset keys_$,params);\n");
+    emit(f, o, "${result}fac__s_$id($inputs);\nfac_status fac__c_$id($params);\n");
+    emit_redispatch(f, o);
     if (o->form != FORM_FUNCTION) return;
     const char *inner = fill(o, "fac_structured *s$,inputs"), *whole = fill(o, "const fac_call_info *c$,params");
     declare(f, e->meta ? xformat("%s_meta", e->meta) : NULL, inner);
@@ -47,24 +46,14 @@ static const char *call_keys(const op *o) {
 
 static void emit_dispatch(FILE *f, const op *o) {
     const bool seeded = lists(o->e->tags, "nondeterministic_seeded");
-    const char *open = seeded ? "fac__draws_end(outer_, " : "", *close = seeded ? ")" : "";
-    emit(f, o,
-         "fac_status fac__redispatch_$id(fac_keyset keys_$,params) {\n"
-         "    const fac_kernel *k_ = fac__pick(&fac_op_$id, &keys_);\n"
-         "    const fac_call_info c_ = {&fac_op_$id, keys_, k_, k_->context};\n"
-         "    return ((fac_status (*)(const fac_call_info *c_$,params))k_->typed)(&c_$,args);\n}\n"
-         "fac_status fac__c_$id($params) {\n%s    fac_keyset keys_ = fac__call_keys(fac__thread(), %s);\n",
-         each_kind(o, is_written, "",
-                   "    for (size_t i_ = 0; i_ < $a.n; i_++) FAC_TRY(fac__check_writable($a.v[i_]));\n",
-                   "    FAC_TRY(fac__check_writable($a));\n", NULL),
-         call_keys(o));
+    const char *checks = each_kind(o, is_written, "",
+                                   "    for (size_t i_ = 0; i_ < $a.n; i_++) FAC_TRY(fac__check_writable($a.v[i_]));\n",
+                                   "    FAC_TRY(fac__check_writable($a));\n", NULL);
+    emit(f, o, "fac_status fac__c_$id($params) {\n%s    fac_keyset keys_ = fac__call_keys(fac__thread(), %s);\n",
+         checks, call_keys(o));
     if (seeded) fputs("    const fac_draws outer_ = fac__draws_begin();\n", f);
-    emit(f, o,
-         "    const bool observed_ = FAC_UNLIKELY(fac__is_observed());\n"
-         "    fac_status st_ = observed_ ? fac__observe(&fac_op_$id, keys_, true) : FAC_OK;\n"
-         "    if (FAC_LIKELY(!st_)) st_ = fac__redispatch_$id(keys_$,args);\n"
-         "    if (FAC_UNLIKELY(observed_)) (void)fac__observe(&fac_op_$id, keys_, false);\n    return %sst_%s;\n}\n",
-         open, close);
+    emit(f, o, "    return %sfac__dispatch_$sig(&fac_op_$id, keys_$,args)%s;\n}\n",
+         seeded ? "fac__draws_end(outer_, " : "", seeded ? ")" : "");
 }
 
 /* ---- the scoped form with flat arguments ---- */
@@ -193,7 +182,7 @@ static void emit_public(FILE *f, const op *o) {
 }
 
 void emit_calls(FILE *f, const op *o) {
-    emit(f, o, "\n/* ---- $full ---- */\n\nextern FAC_HIDDEN fac_operator fac_op_$id;\n");
+    emit(f, o, "\n/* ---- $full ---- */\n\n");
     emit_dispatch(f, o);
     emit_flat(f, o);
     emit_public(f, o);

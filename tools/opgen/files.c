@@ -140,10 +140,14 @@ static void write_family(const char *dir, const model *m, const char *family) {
     close_output(&o);
 }
 
-static const op *example_of(const model *m, int sig) {
+const op *example_of(const model *m, int sig) {
     const op *o = m->ops.v;
     while (o->sig != sig) o++;
     return o;
+}
+
+static void write_dispatch(FILE *f, const model *m) {
+    for (size_t i = 0; i < m->signatures.n; i++) emit_shared_calls(f, m->signatures.v[i], example_of(m, (int)i));
 }
 
 static void write_signatures(FILE *f, const model *m) {
@@ -252,6 +256,7 @@ static const struct {
          "#include \"autograd/node.h\"\n#include \"core/kinds.h\"\n#include \"core/scalar.h\"\n#include \"ops/call.h\"\n#include \"dispatch/value.h\"\n"
          "#include \"autograd/foreach.h\"\n#include \"ops/structured.h\"\n#include <facula/ops.h>\n\n"),
      .op = emit_internal_decl, .write = write_formula_fns, .end = "#endif\n"},
+    {"ops_dispatch.c", NOTICE "#include \"ops_gen.h\"\n", .write = write_dispatch},
     {"ops_signatures.c",
      NOTICE "#include \"core/handle.h\"\n#include \"dispatch/operator.h\"\n#include \"dispatch/value.h\"\n",
      .write = write_signatures},

@@ -77,7 +77,7 @@ static int load_files(char **argv, int first, int argc, model *m) {
 static int list_outputs(char **files, int n) {
     const texts names = families(files, n);
     for (size_t i = 0; i < names.n; i++) printf("ops_%s.c\n", names.v[i]);
-    puts("ops_signatures.c\nops_table.c\nkeywords.c");
+    puts("ops_dispatch.c\nops_signatures.c\nops_table.c\nkeywords.c");
     return 0;
 }
 

@@ -475,6 +475,9 @@ void emit_rows(FILE *f, const op *o, const rows *k);
 bool writes(const op *o);
 char *any_requires_grad(const op *o, arg_test which); /* as a C expression */
 char *edge_of(const op *o, size_t arg, bool is_made);
+const op *example_of(const model *m, int sig); /* the first operator of the signature */
+void emit_redispatch(FILE *f, const op *o);    /* declarations */
+void emit_shared_calls(FILE *f, const char *signature, const op *example);
 void emit_adapter(FILE *f, const char *signature, const op *example);
 void emit_api(FILE *f, const model *m);
 
