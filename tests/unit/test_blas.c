@@ -162,8 +162,8 @@ static const fac_dtype dtypes[] = {FAC_U8,   FAC_I8,  FAC_I16, FAC_I32, FAC_I64,
 
 static void blas_every_layout_matches_f64(void **unused) {
     (void)unused;
-    static const int64_t sides[][3] = {{1, 1, 1},   {1, 1, 50},   {3, 5, 7},    {17, 1, 33},
-                                       {1, 37, 19}, {15, 33, 40}, {29, 70, 300}};
+    static const int64_t sides[][3] = {{1, 1, 1},   {1, 1, 50},   {3, 5, 7},     {17, 1, 33},
+                                       {1, 37, 19}, {15, 33, 40}, {29, 70, 300}, {150, 1, 21}};
     for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
         for (size_t s = 0; s < FAC_COUNT(sides); s++)
             for (int l = 0; l < LAYOUTS * LAYOUTS * LAYOUTS; l++) {
@@ -179,9 +179,12 @@ static void blas_alpha_and_beta_scale(void **unused) {
     (void)unused;
     static const double alpha[] = {0.5, -2}, beta[] = {3, 0.25};
     for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
-        for (int l = 0; l < 2 * LAYOUTS; l++) {
+        for (int l = 0; l < 4 * LAYOUTS; l++) {
+            static const int64_t sides[][2] = {{19, 40}, {1, 40}, {70, 1}, {70, 1}};
+            const int64_t *side = sides[l / LAYOUTS];
             problem p;
-            problem_make(&p, dtypes[d], 2, l < LAYOUTS ? 19 : 1, 40, 65, ROWS, COLUMNS, (layout)(l % LAYOUTS));
+            problem_make(&p, dtypes[d], 2, side[0], side[1], 65, l < 3 * LAYOUTS ? ROWS : COLUMNS, COLUMNS,
+                         (layout)(l % LAYOUTS));
             bool integral = fac_dtype_is_integral(dtypes[d], false), complex = fac_dtype_is_complex(dtypes[d]);
             p.g.alpha = integral ? fac_scalar_i_(2) : complex ? fac_scalar_c_(alpha) : fac_scalar_f_(0.5);
             p.g.beta = integral ? fac_scalar_i_(3) : complex ? fac_scalar_c_(beta) : fac_scalar_f_(3);

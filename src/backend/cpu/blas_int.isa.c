@@ -1,5 +1,6 @@
 /* Integer products: tiles of ROWS rows by two vectors of columns, summed in registers. Sums wrap, so that those of a dtype are right in any
-   type as wide as it; bytes are summed in 16 bits. A strip of B is packed as [DEPTH][columns], A is read where it is. */
+   type as wide as it; bytes are summed in 16 bits. A strip of B is packed as [DEPTH][columns], A is read where it is. One column
+   times rows or columns of A without gaps needs no tiles. */
 #include "backend/cpu/blas_int.h"
 #include "backend/cpu/simd.h"
 #include "core/scalar.h"
@@ -35,10 +36,39 @@ enum { ROWS = 4, STRIP_BYTES = 2 * FAC_VECTOR_BYTES, DEPTH = 64 };
                 *e = (E)((uint64_t)alpha * sums[r * name##_cols + j] + (beta ? (uint64_t)beta * *e : 0));              \
             }                                                                                                          \
     }                                                                                                                  \
+    static S name##_dot(const E *a, const E *b, int64_t n) {                                                           \
+        S sum = 0;                                                                                                     \
+        for (int64_t i = 0; i < n; i++) sum += (S)((S)a[i] * (S)b[i]);                                                 \
+        return sum;                                                                                                    \
+    }                                                                                                                  \
     static void name(const fac_gemm *g, int64_t batch, int64_t begin, int64_t end, uint64_t alpha, uint64_t beta) {    \
         S strip[DEPTH * name##_cols] __attribute__((aligned(64))), sums[ROWS * name##_cols];                           \
         const E *a = (const E *)g->a.data + batch * g->a.batch, *b = (const E *)g->b.data + batch * g->b.batch;        \
         E *c = (E *)g->c + batch * g->c_batch;                                                                         \
+        if (g->n == 1 && g->a.col == 1 && g->b.row == 1) {                                                             \
+            for (int64_t i = begin; i < end; i++) {                                                                    \
+                const S sum = name##_dot(a + i * g->a.row, b, g->k);                                                   \
+                name##_merge(1, 1, c + i * g->c_row, 0, 0, &sum, (S)alpha, (S)beta);                                   \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
+        if (g->n == 1 && g->a.row == 1) {                                                                              \
+            for (int64_t i = begin; i < end; i += name##_cols) {                                                       \
+                const int64_t rows = fac__min(name##_cols, end - i);                                                   \
+                S column[name##_cols] = {0};                                                                           \
+                for (int64_t p = 0; p < g->k; p++) {                                                                   \
+                    const E *from = a + i + p * g->a.col;                                                              \
+                    const S x = (S)b[p * g->b.row];                                                                    \
+                    if (rows == name##_cols)                                                                           \
+                        for (int r = 0; r < name##_cols; r++) column[r] += (S)((S)from[r] * x);                        \
+                    else                                                                                               \
+                        for (int64_t r = 0; r < rows; r++) column[r] += (S)((S)from[r] * x);                           \
+                }                                                                                                      \
+                for (int64_t r = 0; r < rows; r++)                                                                     \
+                    name##_merge(1, 1, c + (i + r) * g->c_row, 0, 0, column + r, (S)alpha, (S)beta);                   \
+            }                                                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
         for (int64_t j = 0; j < g->n; j += name##_cols)                                                                \
             for (int64_t p = 0; p < g->k; p += DEPTH) {                                                                \
                 const int64_t depth = fac__min(DEPTH, g->k - p), cols = fac__min(name##_cols, g->n - j);               \
