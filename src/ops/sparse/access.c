@@ -203,6 +203,16 @@ static fac_status to_layout(fac_tensor *self, fac_layout layout, fac_ints block,
               "a tensor of the layout %s needs two dimensions besides %lld dense ones, but there are %d",
               fac__layout_name(layout), (long long)dense, self->ndim);
     FAC_TRY(check_block(self, layout, block, dense));
+    if (!s && layout != FAC_SPARSE_COO) {
+        fac_tensor *made = fac__sparse_lines_of_dense(self, (int)dense, layout, block);
+        if (made || fac_error()) return fac__give(out, made);
+    }
+    int64_t room[2];
+    const fac_ints have = fac__sparse_block(self, room);
+    if (has_blocks(layout) && have.n && have.v[0] == block.v[0] && have.v[1] == block.v[1]) {
+        fac_tensor *made = fac__sparse_blocks_turned(self, layout);
+        if (made || fac_error()) return fac__give(out, made);
+    }
     fac_tensor *coo = s ? fac__sparse_as_coo(self) : fac__sparse_of_dense(self, self->ndim - (int)dense);
     return fac__give(out, fac__sparse_from_coo(coo, layout, block));
 }

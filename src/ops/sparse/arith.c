@@ -1,5 +1,5 @@
 /* Sums and products, element by element, of sparse tensors with each other and with strided ones. */
-#include "ops/sparse/parts.h"
+#include "ops/sparse/host.h"
 
 static fac_status need_same_sizes(const fac_tensor *a, const fac_tensor *b) {
     FAC_CHECK(fac__same_sizes(a, b), FAC_ERR_SHAPE,
@@ -14,6 +14,18 @@ static fac_tensor *scaled_by(fac_tensor *t, fac_scalar alpha) {
 
 /* ---- sums ------------------------------------------------------------------------------------------------------------------ */
 
+static fac_tensor *scaled_values(fac_tensor *t, fac_scalar alpha, fac_dtype dtype) {
+    return fac__sparse_cast(scaled_by(fac__sparse_cast(fac__sparse_of(t)->values, dtype), alpha), dtype);
+}
+
+/* The sum by a loop; NULL where there is none for such tensors. */
+static fac_tensor *merged(fac_tensor *a, fac_tensor *b, fac_scalar alpha, fac_dtype dtype) {
+    if (a->device.type != FAC_CPU || dtype == FAC_BOOL) return NULL;
+    a = fac__sparse_with_values(a, fac__sparse_cast(fac__sparse_of(a)->values, dtype));
+    b = a ? fac__sparse_with_values(b, scaled_values(b, alpha, dtype)) : NULL;
+    return b ? fac__sparse_host_merge(a, b, false) : NULL;
+}
+
 /* Both by coordinates: one after the other, and in order if both are. */
 static fac_tensor *sum_of_coo(fac_tensor *a, fac_tensor *b, fac_scalar alpha, fac_dtype dtype) {
     const fac_sparse *s = fac__sparse_of(a), *o = fac__sparse_of(b);
@@ -22,26 +34,38 @@ static fac_tensor *sum_of_coo(fac_tensor *a, fac_tensor *b, fac_scalar alpha, fa
                  o->sparse_dim);
         return NULL;
     }
-    fac_tensor *more = scaled_by(fac__sparse_cast(o->values, dtype), alpha);
-    fac_tensor *sum = fac__sparse_coo(
+    fac_tensor *sum = merged(a, b, alpha, dtype);
+    if (sum || fac_error()) return sum;
+    sum = fac__sparse_coo(
         fac__sparse_sizes(a), fac__s_cat(FAC_TENSORS(s->indices, o->indices), 1),
-        fac__s_cat(FAC_TENSORS(fac__sparse_cast(s->values, dtype), fac__sparse_cast(more, dtype)), 0), false);
+        fac__s_cat(FAC_TENSORS(fac__sparse_cast(s->values, dtype), scaled_values(b, alpha, dtype)), 0), false);
     return s->coalesced && o->coalesced ? fac__sparse_coalesced(sum) : sum;
+}
+
+static int64_t product(const int64_t *sizes, int n) {
+    int64_t p;
+    return fac__numel(sizes, n, &p) ? p : INT64_MAX;
 }
 
 /* dense + alpha * sparse, of equal sizes. */
 static fac_tensor *sum_with_dense(fac_tensor *dense, fac_tensor *sparse, fac_scalar alpha, fac_dtype dtype) {
-    fac_tensor *coo = fac__sparse_as_coo(sparse), *base = fac__sparse_cast(dense, dtype);
-    if (!coo || !base) return NULL;
-    const fac_sparse *s = fac__sparse_of(coo);
-    if (coo->numel == 0 || s->indices->sizes[1] == 0) return fac__s_clone(base, FAC_FORMAT_DEFAULT);
-    int64_t cells = 1;
-    for (int i = 0; i < s->sparse_dim; i++) cells *= coo->sizes[i];
-    fac_tensor *more = scaled_by(fac__sparse_cast(s->values, dtype), alpha);
-    if (dtype == FAC_BOOL) return fac__s_add_Tensor(base, fac__sparse_dense(coo), alpha);
-    fac_tensor *flat = fac__sparse_reshape(base, 0, s->sparse_dim, FAC_INTS(cells));
-    fac_tensor *sum = fac__s_index_add(flat, 0, fac__sparse_flat(s->indices, coo->sizes), fac__sparse_cast(more, dtype),
-                                       fac_scalar_i_(1));
+    fac_tensor *base = fac__sparse_cast(dense, dtype);
+    if (!base) return NULL;
+    if (sparse->numel == 0 || fac__sparse_nnz(sparse) == 0) return fac__s_clone(base, FAC_FORMAT_DEFAULT);
+    if (dtype == FAC_BOOL) return fac__s_add_Tensor(base, fac__sparse_dense(sparse), alpha);
+    if (fac__layout_of(sparse) == FAC_SPARSE_CSR && sparse->ndim == 2 && sparse->device.type == FAC_CPU) {
+        fac_sparse_rows rows = fac__sparse_rows_of(sparse);
+        rows.values = scaled_values(sparse, alpha, dtype);
+        fac_tensor *sum = fac__sparse_host_add(base, rows);
+        if (sum || fac_error()) return sum;
+    }
+    const bool by_column = fac__layout_of(sparse) == FAC_SPARSE_CSC; /* whose elements lie far apart */
+    const fac_sparse_cells c = fac__sparse_cells_of(by_column ? fac__sparse_as_coo(sparse) : sparse);
+    if (!c.t) return NULL;
+    const int dims = sparse->ndim - fac__sparse_of(sparse)->dense_dim;
+    fac_tensor *flat = fac__sparse_reshape(base, 0, dims, FAC_INTS(product(sparse->sizes, dims)));
+    fac_tensor *more = fac__sparse_cast(scaled_by(fac__sparse_cast(c.values, dtype), alpha), dtype);
+    fac_tensor *sum = fac__s_index_add(flat, 0, c.at, more, fac_scalar_i_(1));
     return sum ? fac__s_reshape(sum, fac__sparse_sizes(dense)) : NULL;
 }
 
@@ -60,8 +84,10 @@ static fac_status sum_of(fac_tensor *self, fac_tensor *other, fac_scalar alpha, 
         return fac__give(out, scaled ? sum_with_dense(scaled, self, fac_scalar_i_(1), dtype) : NULL);
     }
     if (fac__is_coo(self) && fac__is_coo(other)) return fac__give(out, sum_of_coo(self, other, alpha, dtype));
-    fac_tensor *a = fac__sparse_as_coo(self), *b = fac__sparse_as_coo(other),
-               *sum = a && b ? sum_of_coo(a, b, alpha, dtype) : NULL;
+    fac_tensor *sum = fac__layout_of(self) == fac__layout_of(other) ? merged(self, other, alpha, dtype) : NULL;
+    if (sum || fac_error()) return fac__give(out, sum);
+    fac_tensor *a = fac__sparse_as_coo(self), *b = fac__sparse_as_coo(other);
+    sum = a && b ? sum_of_coo(a, b, alpha, dtype) : NULL;
     return fac__give(out, fac__sparse_in_layout_of(sum, self));
 }
 
@@ -92,6 +118,8 @@ static fac_tensor *product_of_sparse(fac_tensor *a, fac_tensor *b) {
                  o->sparse_dim);
         return NULL;
     }
+    fac_tensor *merged = fac__sparse_host_merge(a, b, true);
+    if (merged || fac_error()) return merged;
     fac_tensor *mine = fac__sparse_flat(s->indices, a->sizes), *theirs = fac__sparse_flat(o->indices, b->sizes);
     if (!mine || !theirs) return NULL;
     if (theirs->numel == 0 || mine->numel == 0) {
@@ -100,8 +128,9 @@ static fac_tensor *product_of_sparse(fac_tensor *a, fac_tensor *b) {
                                fac__s_slice_Tensor(s->indices, 1, fac_opt_int_(0), fac_opt_int_(0), 1),
                                fac__sparse_cast(few, common(a, b)), true);
     }
-    fac_tensor *at = fac__s_clamp_max(fac__s_searchsorted_Tensor(theirs, mine, false, false, NULL, NULL),
-                                      fac_scalar_i_(theirs->numel - 1));
+    fac_tensor *at = fac__sparse_host_places(theirs, mine);
+    if (!at && !fac_error()) at = fac__s_searchsorted_Tensor(theirs, mine, false, false, NULL, NULL);
+    at = fac__s_clamp_max(at, fac_scalar_i_(theirs->numel - 1));
     fac_tensor *both = fac__s_eq_Tensor(fac__s_index_select(theirs, 0, at), mine);
     fac_tensor *keep = fac__s_nonzero(both);
     keep = keep ? fac__s_reshape(keep, FAC_INTS(keep->sizes[0])) : NULL;
@@ -110,25 +139,19 @@ static fac_tensor *product_of_sparse(fac_tensor *a, fac_tensor *b) {
     return fac__sparse_coo(fac__sparse_sizes(a), fac__s_index_select(s->indices, 1, keep), values, true);
 }
 
-/* The elements of a strided tensor where `sparse`, coalesced, has some. */
-static fac_tensor *elements_at(fac_tensor *dense, fac_tensor *sparse) {
-    const fac_sparse *s = fac__sparse_of(sparse);
-    int64_t cells = 1;
-    for (int i = 0; i < s->sparse_dim; i++) cells *= sparse->sizes[i];
-    if (s->indices->sizes[1] == 0) return fac__sparse_cast(s->values, fac__sparse_dtype(dense));
-    fac_tensor *flat =
-        fac__sparse_reshape(fac__s_expand(dense, fac__sparse_sizes(sparse), false), 0, s->sparse_dim, FAC_INTS(cells));
-    return fac__s_index_select(flat, 0, fac__sparse_flat(s->indices, sparse->sizes));
+/* The elements of a strided tensor where a sparse one has some. */
+static fac_tensor *elements_at(fac_tensor *dense, fac_sparse_cells c) {
+    if (c.at->numel == 0) return fac__sparse_cast(c.values, fac__sparse_dtype(dense));
+    const int dims = c.t->ndim - fac__sparse_of(c.t)->dense_dim;
+    fac_tensor *all = fac__s_expand(dense, fac__sparse_sizes(c.t), false);
+    return fac__s_index_select(fac__sparse_reshape(all, 0, dims, FAC_INTS(product(c.t->sizes, dims))), 0, c.at);
 }
 
 static fac_tensor *product_with_dense(fac_tensor *sparse, fac_tensor *dense) {
     if (dense->ndim == 0)
         return fac__sparse_with_values(sparse, fac__s_mul_Tensor(fac__sparse_of(sparse)->values, dense));
-    fac_tensor *coo = fac__sparse_as_coo(sparse);
-    if (!coo) return NULL;
-    fac_tensor *product =
-        fac__sparse_with_values(coo, fac__s_mul_Tensor(fac__sparse_of(coo)->values, elements_at(dense, coo)));
-    return fac__sparse_in_layout_of(product, sparse);
+    const fac_sparse_cells c = fac__sparse_cells_of(sparse);
+    return c.t ? fac__sparse_with_cells(c, fac__s_mul_Tensor(c.values, elements_at(dense, c)), sparse) : NULL;
 }
 
 /* Whether b broadcasts to the sizes of a without changing them. */
@@ -147,6 +170,8 @@ fac_status mul_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *othe
               "operands are on different devices");
     if (fac__sparse_of(self) && fac__sparse_of(other)) {
         FAC_TRY(need_same_sizes(self, other));
+        fac_tensor *merged = fac__is_coo(self) ? NULL : fac__sparse_host_merge(self, other, true);
+        if (merged || fac_error()) return fac__give(out, merged);
         return fac__give(out, fac__sparse_in_layout_of(product_of_sparse(self, other), self));
     }
     fac_tensor *sparse = fac__sparse_of(self) ? self : other, *dense = sparse == self ? other : self;
@@ -173,11 +198,16 @@ fac_status sparse_mask_sparse(const fac_call_info *c, fac_tensor *self, fac_tens
     FAC_TRY(fac__sparse_need_sparse(mask));
     FAC_TRY(need_same_sizes(self, mask));
     FAC_CHECK(fac_device_equal(self->device, mask->device), FAC_ERR_DEVICE, "operands are on different devices");
-    fac_tensor *at = fac__sparse_as_coo(mask), *from = fac__sparse_of(self) ? fac__sparse_as_coo(self) : NULL;
-    if (!at || fac_error()) return fac_error();
-    FAC_CHECK(!from || fac__sparse_of(from)->sparse_dim == fac__sparse_of(at)->sparse_dim, FAC_ERR_SHAPE,
+    if (!fac__sparse_of(self)) {
+        const fac_sparse_cells c = fac__sparse_cells_of(mask);
+        if (!c.t) return fac_error();
+        return fac__give(out, fac__sparse_with_cells(c, elements_at(self, c), mask));
+    }
+    fac_tensor *at = fac__sparse_as_coo(mask), *from = fac__sparse_as_coo(self);
+    if (!at || !from) return fac_error();
+    FAC_CHECK(fac__sparse_of(from)->sparse_dim == fac__sparse_of(at)->sparse_dim, FAC_ERR_SHAPE,
               "expected equal numbers of sparse dimensions");
-    fac_tensor *values = from ? fac__sparse_values_at(from, at) : elements_at(self, at);
+    fac_tensor *values = fac__sparse_values_at(from, at);
     fac_tensor *made = fac__sparse_with_values(at, fac__sparse_cast(values, fac__sparse_dtype(self)));
     return fac__give(out, fac__sparse_in_layout_of(made, mask));
 }

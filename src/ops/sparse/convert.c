@@ -1,5 +1,5 @@
 /* Sparse tensors from one layout to another, by way of coordinates. */
-#include "ops/sparse/parts.h"
+#include "ops/sparse/host.h"
 
 static fac_tensor *from_compressed(fac_tensor *t, bool in_any_order);
 
@@ -11,22 +11,52 @@ static int64_t product(const int64_t *sizes, int n) {
     return fac__numel(sizes, n, &p) ? p : INT64_MAX;
 }
 
+/* A tensor of blocks, which are elements with two more dense dimensions, by lines; NULL with no error pending if it is not of blocks,
+   or would have too many dimensions. */
+static fac_tensor *of_blocks(fac_tensor *t) {
+    int64_t block[2], sizes[FAC_MAX_DIMS];
+    if (!fac__sparse_block(t, block).n || t->ndim + 2 > FAC_MAX_DIMS) return NULL;
+    const fac_sparse *s = fac__sparse_of(t);
+    const int batch = s->plain->ndim - 1;
+    for (int i = 0; i < t->ndim; i++) sizes[i < batch + 2 ? i : i + 2] = t->sizes[i];
+    for (int i = 0; i < 2; i++) sizes[batch + i] /= block[i], sizes[batch + 2 + i] = block[i];
+    return fac__sparse_compressed(s->layout == FAC_SPARSE_BSR ? FAC_SPARSE_CSR : FAC_SPARSE_CSC,
+                                  (fac_ints){sizes, (size_t)t->ndim + 2}, s->indices, s->plain, s->values);
+}
+
 fac_tensor *fac__sparse_dense(fac_tensor *t) {
     if (!t || !fac__sparse_of(t)) return t;
     if (t->device.type == FAC_META) return fac__sparse_zeros(fac__sparse_sizes(t), fac__sparse_dtype(t), t->device);
-    const bool adds =
-        t->dtype != FAC_BOOL; /* elements that are there twice are added to zeros as well as to each other */
-    t = !adds ? fac__sparse_as_coo(t) : fac__is_coo(t) ? t : from_compressed(t, true);
-    if (!t) return NULL;
-    const fac_sparse *s = fac__sparse_of(t);
-    const int64_t cells = product(t->sizes, s->sparse_dim);
+    fac_tensor *blocks = of_blocks(t);
+    if (blocks) {
+        const int batch = fac__sparse_of(t)->plain->ndim - 1;
+        blocks = fac__sparse_dense(blocks);
+        return blocks ? fac__s_reshape(fac__s_transpose_int(blocks, batch + 1, batch + 2), fac__sparse_sizes(t)) : NULL;
+    }
+    if (fac_error()) return NULL;
     fac_tensor *zeros = fac__sparse_zeros(fac__sparse_sizes(t), fac__sparse_dtype(t), t->device);
-    if (s->indices->sizes[1] == 0 || t->numel == 0) return zeros;
-    fac_tensor *cell = fac__sparse_reshape(zeros, 0, s->sparse_dim, FAC_INTS(cells)),
-               *at = fac__sparse_flat(s->indices, t->sizes);
-    if (!cell || !at) return NULL;
-    fac_tensor *flat = s->coalesced ? fac__s_index_copy_(cell, 0, at, s->values)
-                                    : fac__s_index_add_(cell, 0, at, s->values, fac_scalar_i_(1));
+    if (t->numel == 0) return zeros;
+    /* Elements that are there twice are added to zeros as well as to each other. */
+    const bool adds = t->dtype != FAC_BOOL;
+    const int dims = t->ndim - fac__sparse_of(t)->dense_dim;
+    bool once = true;
+    fac_tensor *at = NULL, *values = NULL;
+    if (fac__layout_of(t) == FAC_SPARSE_CSR && (at = fac__sparse_host_cells(t))) {
+        values = fac__sparse_reshape(fac__sparse_of(t)->values, 0, fac__sparse_of(t)->plain->ndim, FAC_INTS(at->numel));
+    } else {
+        const bool in_order =
+            !adds || fac__layout_of(t) == FAC_SPARSE_CSC; /* or each column's elements lie far apart */
+        t = fac_error() ? NULL : in_order ? fac__sparse_as_coo(t) : fac__is_coo(t) ? t : from_compressed(t, true);
+        if (!t) return NULL;
+        once = fac__sparse_of(t)->coalesced, values = fac__sparse_of(t)->values;
+        at = fac__sparse_flat(fac__sparse_of(t)->indices, t->sizes);
+    }
+    if (!at || !values || !zeros) return NULL;
+    if (at->numel == 0) return zeros;
+    fac_tensor *cell = fac__sparse_reshape(zeros, 0, dims, FAC_INTS(product(t->sizes, dims)));
+    if (!cell) return NULL;
+    fac_tensor *flat =
+        once ? fac__s_index_copy_(cell, 0, at, values) : fac__s_index_add_(cell, 0, at, values, fac_scalar_i_(1));
     return flat ? fac__s_reshape(flat, fac__sparse_sizes(t)) : NULL;
 }
 
@@ -40,6 +70,8 @@ fac_tensor *fac__sparse_of_dense(fac_tensor *t, int sparse_dim) {
         const int64_t rest = product(set->sizes + 1, set->ndim - 1);
         set = fac__s_any_dim(fac__s_reshape(set, FAC_INTS(cells, rest)), 1, false);
     }
+    fac_tensor *here = fac__sparse_host_of_set(set, flat, fac__sparse_sizes(t), sparse_dim);
+    if (here || fac_error()) return here;
     fac_tensor *at = fac__s_nonzero(set);
     at = at ? fac__s_reshape(at, FAC_INTS(at->sizes[0])) : NULL;
     return fac__sparse_coo(fac__sparse_sizes(t), fac__sparse_unflat(at, t->sizes, sparse_dim),
@@ -53,6 +85,8 @@ fac_tensor *fac__sparse_compress(fac_tensor *rows, int64_t n) {
     if (!rows) return NULL;
     if (!fac__add(n, 1, &edges))
         return FAC_FAIL(FAC_ERR_OVERFLOW, "a compressed tensor of %lld lines is too large", (long long)n), NULL;
+    fac_tensor *here = fac__sparse_host_edges(rows, edges);
+    if (here || fac_error()) return here;
     return fac__s_searchsorted_Tensor(rows, fac__sparse_range(edges, rows->device), false, false, NULL, NULL);
 }
 
@@ -61,8 +95,7 @@ static bool repeat_rows(const int64_t *begin, int64_t rows, int64_t z, int64_t *
     if (begin[0] != 0 || begin[rows] != z) return false;
     for (int64_t i = 0; i < rows; i++)
         if (begin[i] > begin[i + 1]) return false;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t k = begin[i]; k < begin[i + 1]; k++) out[k] = i;
+    for (int64_t i = 0; i < rows; i++) fac__sparse_host_fill(out + begin[i], begin[i + 1] - begin[i], i);
     return true;
 }
 
@@ -103,6 +136,17 @@ static void unblock(fac_tensor **row, fac_tensor **column, int64_t h, int64_t w)
     *column = fac__s_reshape(fac__s_expand(c, FAC_INTS(z, h, w), false), FAC_INTS(z * h * w));
 }
 
+/* Coordinates of one matrix of compressed rows on the host. */
+static fac_tensor *coordinates_here(fac_tensor *begin, fac_tensor *columns) {
+    if (!fac__sparse_on_host(begin) || !fac__sparse_on_host(columns)) return NULL;
+    const int64_t z = columns->numel, rows = begin->numel - 1, *from = fac__sparse_host_numbers(&begin),
+                  *column = from ? fac__sparse_host_numbers(&columns) : NULL;
+    fac_tensor *indices = column && z ? fac__sparse_host_empty(FAC_INTS(2, z), FAC_I64) : NULL;
+    if (!indices || !repeat_rows(from, rows, z, fac__data(indices))) return NULL;
+    memcpy((int64_t *)fac__data(indices) + z, column, (size_t)z * sizeof *column);
+    return indices;
+}
+
 /* In order, and each once, unless any order will do. */
 static fac_tensor *from_compressed(fac_tensor *t, bool in_any_order) {
     const fac_sparse *s = fac__sparse_of(t);
@@ -112,6 +156,16 @@ static fac_tensor *from_compressed(fac_tensor *t, bool in_any_order) {
     const int batch_dims = s->plain->ndim - 1;
     const int64_t batches = product(t->sizes, batch_dims), z = s->plain->sizes[batch_dims],
                   lines = s->indices->sizes[batch_dims] - 1;
+    fac_tensor *here = by_row && !b.n && !batch_dims ? coordinates_here(s->indices, s->plain) : NULL;
+    if (here || fac_error()) return fac__sparse_coo(fac__sparse_sizes(t), here, s->values, true);
+    if (b.n && !batch_dims && fac__sparse_on_host(s->values)) {
+        fac_tensor *blocks = fac__sparse_as_coo(of_blocks(t));
+        const fac_sparse *parts = blocks ? fac__sparse_of(blocks) : NULL;
+        fac_tensor *indices = parts ? parts->indices : NULL, *values = parts ? parts->values : NULL;
+        if (parts && fac__sparse_host_unblock(&indices, &values, block[0], block[1]))
+            return fac__sparse_coo(fac__sparse_sizes(t), indices, values, true);
+        if (fac_error()) return NULL;
+    }
     fac_tensor *line = rows_of(fac__s_reshape(s->indices, FAC_INTS(batches, lines + 1)), batches, z);
     if (!line) return NULL;
     line = fac__s_reshape(line, FAC_INTS(batches * z));
@@ -134,6 +188,13 @@ static fac_tensor *from_compressed(fac_tensor *t, bool in_any_order) {
     fac_tensor *in_batch = batch_dims ? fac__sparse_unflat(batch, t->sizes, batch_dims) : NULL;
     fac_tensor *ij = fac__s_stack(FAC_TENSORS(row, column), 0);
     fac_tensor *indices = batch_dims ? fac__s_cat(FAC_TENSORS(in_batch, ij), 0) : ij;
+    if (!by_row && !b.n && !batch_dims && !in_any_order && indices) {
+        indices = fac__s_stack(FAC_TENSORS(line, place), 0);
+        if (indices && fac__sparse_host_turn(&indices, &values, t->sizes[0]))
+            return fac__sparse_coo(fac__sparse_sizes(t), indices, values, true);
+        if (fac_error()) return NULL;
+        indices = ij;
+    }
     fac_tensor *coo = fac__sparse_coo(fac__sparse_sizes(t), indices, values, by_row && !b.n);
     return (by_row && !b.n) || in_any_order ? coo : fac__sparse_coalesced(coo);
 }
@@ -206,6 +267,10 @@ static fac_tensor *with_columns_first(fac_tensor *coo) {
     for (int i = 0; i < d; i++) order[i] = i;
     order[d - 2] = d - 1, order[d - 1] = d - 2;
     for (int i = 0; i < coo->ndim; i++) sizes[i] = coo->sizes[i < d ? order[i] : i];
+    fac_tensor *indices = s->indices, *values = s->values;
+    if (d == 2 && fac__sparse_host_turn(&indices, &values, coo->sizes[1]))
+        return fac__sparse_coo((fac_ints){sizes, coo->ndim}, indices, values, true);
+    if (fac_error()) return NULL;
     fac_tensor *at = fac__sparse_numbers((fac_ints){order, (size_t)d}, coo->device);
     return fac__sparse_coalesced(
         fac__sparse_coo((fac_ints){sizes, coo->ndim}, fac__s_index_select(s->indices, 0, at), s->values, false));
@@ -264,11 +329,61 @@ fac_tensor *fac__sparse_from_coo(fac_tensor *t, fac_layout layout, fac_ints bloc
     return m ? compress(m, layout, fac__sparse_sizes(t), lines) : NULL;
 }
 
+fac_tensor *fac__sparse_blocks_turned(fac_tensor *t, fac_layout layout) {
+    fac_tensor *blocks = fac__sparse_as_coo(of_blocks(t));
+    if (!blocks) return NULL;
+    const bool by_row = layout == FAC_SPARSE_BSR;
+    const int64_t lines = blocks->sizes[fac__sparse_of(blocks)->sparse_dim - (by_row ? 2 : 1)];
+    if (!by_row) blocks = with_columns_first(blocks);
+    return blocks ? compress(blocks, layout, fac__sparse_sizes(t), lines) : NULL;
+}
+
+fac_tensor *fac__sparse_lines_of_dense(fac_tensor *t, int dense_dim, fac_layout layout, fac_ints block) {
+    const int batch = t->ndim - dense_dim - 2, n = t->ndim + 2;
+    const bool by_row = layout == FAC_SPARSE_CSR || layout == FAC_SPARSE_BSR;
+    if (block.n == 0) {
+        fac_tensor *lines =
+                       by_row ? t : fac__s_contiguous(fac__s_transpose_int(t, batch, batch + 1), FAC_FORMAT_DEFAULT),
+                   *coo = fac__sparse_of_dense(lines, batch + 2);
+        return coo ? compress(coo, layout, fac__sparse_sizes(t), t->sizes[batch + !by_row]) : NULL;
+    }
+    const int64_t h = block.v[0], w = block.v[1];
+    if (t->numel == 0 || n > FAC_MAX_DIMS) return NULL;
+    int64_t sizes[FAC_MAX_DIMS], order[FAC_MAX_DIMS];
+    for (int i = 0; i < n; i++) order[i] = i, sizes[i] = i < batch ? t->sizes[i] : i >= batch + 4 ? t->sizes[i - 2] : 0;
+    sizes[batch] = t->sizes[batch] / h, sizes[batch + 1] = h;
+    sizes[batch + 2] = t->sizes[batch + 1] / w, sizes[batch + 3] = w;
+    order[batch] = by_row ? batch : batch + 2, order[batch + 1] = by_row ? batch + 2 : batch;
+    order[batch + 2] = batch + 1;
+    fac_tensor *parts = fac__s_permute(fac__s_reshape(t, (fac_ints){sizes, (size_t)n}), (fac_ints){order, (size_t)n});
+    fac_tensor *coo = fac__sparse_of_dense(fac__s_contiguous(parts, FAC_FORMAT_DEFAULT), batch + 2);
+    return coo ? compress(coo, layout, fac__sparse_sizes(t), sizes[order[batch]]) : NULL;
+}
+
 fac_tensor *fac__sparse_in_layout_of(fac_tensor *coo, const fac_tensor *like) {
     int64_t room[2];
     if (!coo) return NULL;
     if (!fac__sparse_of(like)) return fac__sparse_dense(coo);
     return fac__sparse_from_coo(coo, fac__layout_of(like), fac__sparse_block(like, room));
+}
+
+fac_sparse_cells fac__sparse_cells_of(fac_tensor *t) {
+    if (!t) return (fac_sparse_cells){0};
+    fac_tensor *at = fac__is_coo(t) ? NULL : fac__sparse_host_cells(t);
+    if (at) {
+        const fac_sparse *s = fac__sparse_of(t);
+        fac_tensor *values = fac__sparse_reshape(s->values, 0, s->plain->ndim, FAC_INTS(at->numel));
+        return (fac_sparse_cells){values ? t : NULL, at, values};
+    }
+    t = fac_error() ? NULL : fac__sparse_as_coo(t);
+    at = t ? fac__sparse_flat(fac__sparse_of(t)->indices, t->sizes) : NULL;
+    return at ? (fac_sparse_cells){t, at, fac__sparse_of(t)->values} : (fac_sparse_cells){0};
+}
+
+fac_tensor *fac__sparse_with_cells(fac_sparse_cells c, fac_tensor *values, const fac_tensor *like) {
+    if (!values) return NULL;
+    if (fac__is_coo(c.t)) return fac__sparse_in_layout_of(fac__sparse_with_values(c.t, values), like);
+    return fac__sparse_with_values(c.t, fac__s_reshape(values, fac__sparse_sizes(fac__sparse_of(c.t)->values)));
 }
 
 fac_sparse_rows fac__sparse_rows_of(fac_tensor *matrix) {
@@ -283,12 +398,14 @@ fac_sparse_rows fac__sparse_rows_of(fac_tensor *matrix) {
 fac_tensor *fac__sparse_values_at(fac_tensor *t, fac_tensor *mask) {
     const fac_sparse *s = t ? fac__sparse_of(t) : NULL, *m = mask ? fac__sparse_of(mask) : NULL;
     if (!s || !m) return NULL;
+    if (fac__sparse_host_same(s->indices, m->indices)) return fac__s_clone(s->values, FAC_CONTIGUOUS);
     fac_tensor *have = fac__sparse_flat(s->indices, t->sizes), *want = fac__sparse_flat(m->indices, mask->sizes);
     if (!have || !want) return NULL;
     int64_t sizes[FAC_MAX_DIMS + 1] = {want->numel};
     for (int i = 1; i < s->values->ndim; i++) sizes[i] = s->values->sizes[i];
     if (have->numel == 0) return fac__sparse_zeros((fac_ints){sizes, s->values->ndim}, fac__sparse_dtype(t), t->device);
-    fac_tensor *at = fac__s_searchsorted_Tensor(have, want, false, false, NULL, NULL);
+    fac_tensor *at = fac__sparse_host_places(have, want);
+    if (!at && !fac_error()) at = fac__s_searchsorted_Tensor(have, want, false, false, NULL, NULL);
     at = fac__s_clamp_max(at, fac_scalar_i_(have->numel - 1));
     fac_tensor *found = fac__s_eq_Tensor(fac__s_index_select(have, 0, at), want);
     fac_tensor *values = fac__s_index_select(s->values, 0, at);

@@ -70,6 +70,19 @@ fac_tensor *fac__sparse_in_layout_of(fac_tensor *coo, const fac_tensor *like);
 fac_tensor *fac__sparse_dense(fac_tensor *t);
 /* A strided tensor by coordinates of its first sparse_dim dimensions. */
 fac_tensor *fac__sparse_of_dense(fac_tensor *t, int sparse_dim);
+/* A tensor of blocks in the other layout that has some. NULL with no error pending as below. */
+fac_tensor *fac__sparse_blocks_turned(fac_tensor *t, fac_layout layout);
+/* A strided tensor in a compressed layout. NULL with no error pending if there are blocks, and it is empty or has too many dimensions
+   to be seen as one of blocks. */
+fac_tensor *fac__sparse_lines_of_dense(fac_tensor *t, int dense_dim, fac_layout layout, fac_ints block);
+/* A sparse tensor, or it by coordinates and coalesced; its elements' row-major cells [n] and their values [n, ...]. `t` is NULL, with
+   an error pending, if that fails. */
+typedef struct fac_sparse_cells {
+    fac_tensor *t, *at, *values;
+} fac_sparse_cells;
+fac_sparse_cells fac__sparse_cells_of(fac_tensor *t);
+/* c.t with other values [n, ...], in the layout of `like`. */
+fac_tensor *fac__sparse_with_cells(fac_sparse_cells c, fac_tensor *values, const fac_tensor *like);
 /* Matrix of compressed rows: where rows begin, columns, values; coalesced. */
 typedef struct fac_sparse_rows {
     fac_tensor *begin, *columns, *values;

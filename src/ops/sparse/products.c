@@ -1,6 +1,6 @@
 /* Matrix products with sparse operands. Rows of the result are sums over a row's elements in their order, whatever the threads. */
 #include "ops/sparse/check.h"
-#include "ops/sparse/parts.h"
+#include "ops/sparse/host.h"
 
 static fac_status need_matrices(const fac_tensor *a, const fac_tensor *b) {
     FAC_CHECK(a->ndim == 2 && b->ndim == 2, FAC_ERR_SHAPE, "expected matrices, but got sizes %s and %s",
@@ -67,9 +67,18 @@ static fac_tensor *sparse_by_dense(fac_tensor *sparse, fac_tensor *dense) {
 
 /* Each element of a meets the row of b that its column names. */
 static fac_tensor *sparse_by_sparse(fac_tensor *a, fac_tensor *b) {
-    fac_tensor *coo = fac__sparse_as_coo(a);
+    const fac_layout la = fac__layout_of(a);
     fac_sparse_rows rows = fac__sparse_rows_of(b);
-    if (!coo || !rows.values) return NULL;
+    if (!rows.values) return NULL;
+    if (fac__sparse_on_host(rows.values)) {
+        fac_tensor *here =
+            fac__sparse_host_product(fac__sparse_rows_of(a), rows, a->sizes[0], a->sizes[1], b->sizes[1]);
+        if (here && la != FAC_SPARSE_CSR) here = fac__sparse_to_coo(here);
+        if (here && la == FAC_SPARSE_CSC) here = fac__sparse_from_coo(here, la, (fac_ints){0});
+        if (here || fac_error()) return here;
+    }
+    fac_tensor *coo = fac__sparse_as_coo(a);
+    if (!coo) return NULL;
     const fac_sparse *s = fac__sparse_of(coo);
     fac_tensor *begin = fac__sparse_long(rows.begin), *columns = fac__sparse_long(rows.columns);
     fac_tensor *lengths = fac__s_diff(begin, 1, 0, NULL, NULL), *k = fac__s_select_int(s->indices, 0, 1);
@@ -87,7 +96,6 @@ static fac_tensor *sparse_by_sparse(fac_tensor *a, fac_tensor *b) {
     fac_tensor *product =
         fac__sparse_coo(FAC_INTS(a->sizes[0], b->sizes[1]), fac__s_stack(FAC_TENSORS(i, j), 0), values, false);
     product = fac__sparse_coalesced(product);
-    const fac_layout la = fac__layout_of(a);
     return la == FAC_SPARSE_CSR || la == FAC_SPARSE_CSC ? fac__sparse_from_coo(product, la, (fac_ints){0}) : product;
 }
 
@@ -304,6 +312,12 @@ fac_status sparse_mm_reduce_composite(const fac_call_info *c, fac_tensor *sparse
     FAC_TRY(check_reduced(sparse, dense, reduce));
     if (strcmp(reduce, "mean") == 0) return fac__give(out, means(sparse, dense));
     if (strcmp(reduce, "sum") == 0) return fac__c_mm(sparse, dense, out);
+    const fac_sparse *parts = fac__sparse_of(sparse);
+    if (!fac__wants_derivative(sparse) && !fac__wants_derivative(dense) && fac__may_write(parts->values, dense)) {
+        const fac_sparse_rows rows = {parts->indices, parts->plain, parts->values};
+        fac_tensor *here = fac__sparse_host_extremes(rows, dense, strcmp(reduce, "amax") == 0);
+        if (here || fac_error()) return fac__give(out, here);
+    }
     FAC_TRY(terms_of(sparse, dense, &t));
     if (t.z == 0) return fac__c_mm(sparse, dense, out); /* zeros */
     return fac__give(out, extreme_terms(&t, reduce));
@@ -384,6 +398,22 @@ static fac_status check_sampled(const fac_tensor *self, const fac_tensor *a, con
     return need_dtype(self, b);
 }
 
+/* Products of rows of a by rows of b, for each element of a CSR tensor. */
+static fac_tensor *dots_of(fac_tensor *csr, fac_tensor *a, fac_tensor *b) {
+    fac_tensor *coo = fac__sparse_to_coo(csr), *batch = NULL;
+    if (!coo) return NULL;
+    const fac_sparse *s = fac__sparse_of(coo);
+    const int batch_dims = s->sparse_dim - 2;
+    if (batch_dims) {
+        batch = fac__s_slice_Tensor(s->indices, 0, fac_opt_int_(0), fac_opt_int_(batch_dims), 1);
+        batch = fac__sparse_flat(batch, coo->sizes);
+        if (!batch) return NULL;
+    }
+    a = rows_at(a, batch, fac__s_select_int(s->indices, 0, batch_dims));
+    b = rows_at(b, batch, fac__s_select_int(s->indices, 0, batch_dims + 1));
+    return fac__s_sum_dim_IntList(fac__s_mul_Tensor(a, b), FAC_INTS(1), false, FAC_DTYPE_DEFAULT);
+}
+
 fac_status sampled_addmm_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2,
                                 fac_scalar beta, fac_scalar alpha, fac_tensor **out) {
     (void)c;
@@ -391,22 +421,13 @@ fac_status sampled_addmm_sparse(const fac_call_info *c, fac_tensor *self, fac_te
     FAC_TRY(check_sampled(self, mat1, mat2));
     FAC_TRY(fac__check_factor(fac__sparse_dtype(self), alpha));
     FAC_TRY(fac__check_factor(fac__sparse_dtype(self), beta));
-    fac_tensor *coo = fac__sparse_to_coo(self);
-    if (!coo) return fac_error();
-    const fac_sparse *s = fac__sparse_of(coo);
-    const int batch_dims = s->sparse_dim - 2;
-    fac_tensor *batch =
-        batch_dims ? fac__sparse_flat(fac__s_slice_Tensor(s->indices, 0, fac_opt_int_(0), fac_opt_int_(batch_dims), 1),
-                                      coo->sizes)
-                   : NULL;
-    FAC_TRY(fac_error());
-    fac_tensor *a = rows_at(mat1, batch, fac__s_select_int(s->indices, 0, batch_dims)),
-               *b = rows_at(fac__s_contiguous(fac__s_transpose_int(mat2, -2, -1), FAC_FORMAT_DEFAULT), batch,
-                            fac__s_select_int(s->indices, 0, batch_dims + 1));
-    fac_tensor *dots = fac__s_sum_dim_IntList(fac__s_mul_Tensor(a, b), FAC_INTS(1), false, FAC_DTYPE_DEFAULT);
+    fac_tensor *turned = fac__s_contiguous(fac__s_transpose_int(mat2, -2, -1), FAC_FORMAT_DEFAULT);
+    fac_tensor *dots = self->ndim == 2 ? fac__sparse_host_dots(fac__sparse_rows_of(self), mat1, turned) : NULL;
+    if (!dots) dots = fac_error() ? NULL : dots_of(self, mat1, turned);
     if (!dots) return fac_error();
-    fac_tensor *values = fac__scalar_is(beta, 0) ? fac__s_mul_Scalar(dots, alpha)
-                                                 : fac__s_add_Tensor(fac__s_mul_Scalar(s->values, beta), dots, alpha);
+    fac_tensor *values = fac__s_reshape(fac__sparse_of(self)->values, FAC_INTS(dots->numel));
+    values = fac__scalar_is(beta, 0) ? fac__s_mul_Scalar(dots, alpha)
+                                     : fac__s_add_Tensor(fac__s_mul_Scalar(values, beta), dots, alpha);
     values = values ? fac__s_reshape(values, fac__sparse_sizes(fac__sparse_of(self)->values)) : NULL;
     return fac__give(out, fac__sparse_with_values(self, values));
 }

@@ -1,5 +1,5 @@
 /* Sums, norms and softmax over sparse tensors: what is not stored counts as zero in sums, and not at all in softmax. */
-#include "ops/sparse/parts.h"
+#include "ops/sparse/host.h"
 
 /* ---- sums ---------------------------------------------------------------------------------------------------------------- */
 
@@ -127,7 +127,8 @@ fac_status sum_backward_sparse(const fac_call_info *c, fac_tensor *grad, fac_ten
 
 /* ---- groups ------------------------------------------------------------------------------------------------------------------- */
 
-/* Elements by all their coordinates but that of `dim`: the number of its group for each, and how many groups there are. */
+/* Elements by all their coordinates but that of `dim`: the number of its group for each, and how many groups there are, of which
+   some may be empty. */
 static fac_tensor *groups_of(fac_tensor *coo, int dim, int64_t *out_n) {
     size_t n;
     fac_tensor *rows = kept_rows(fac__sparse_of(coo), (uint64_t)1 << dim, &n);
@@ -137,6 +138,8 @@ static fac_tensor *groups_of(fac_tensor *coo, int dim, int64_t *out_n) {
     const int64_t z = fac__sparse_of(coo)->indices->sizes[1];
     fac_tensor *flat = n ? fac__sparse_flat(rows, sizes) : fac__sparse_zeros(FAC_INTS(z), FAC_I64, coo->device);
     if (!flat) return NULL;
+    const bool few = fac__numel(sizes, fac__sparse_of(coo)->sparse_dim - 1, out_n) && *out_n >> 3 <= z + 8192;
+    if (few && coo->device.type != FAC_META) return flat; /* there the question is whether groups depend on elements */
     fac_sparse_order o = fac__sparse_order_of(flat);
     if (!o.order) return NULL;
     *out_n = o.n;
@@ -262,6 +265,39 @@ fac_status vector_norm_sparse(const fac_call_info *c, fac_tensor *self, fac_scal
     return fac__give(out, keepdim && norm ? fac__s_reshape(norm, (fac_ints){ones, self->ndim}) : norm);
 }
 
+/* Of numbers of all lines, those of the lines that have elements, and which these are. */
+static fac_tensor *lines_with(fac_tensor *present, fac_tensor *v, fac_tensor **at) {
+    *at = fac__s_nonzero(present);
+    *at = *at ? fac__s_reshape(*at, FAC_INTS((*at)->sizes[0])) : NULL;
+    return fac__s_index_select(v, 0, *at);
+}
+
+static fac_tensor *rows_reduced(fac_tensor *csr, fac_tensor *v, bool sum, const char *how, fac_tensor **at) {
+    fac_tensor *begin = fac__sparse_long(fac__sparse_of(csr)->indices), *rows = NULL;
+    fac_tensor *all = fac__sparse_host_reduce(begin, v, sum);
+    if (!all) {
+        fac_tensor *coo = fac_error() ? NULL : fac__sparse_to_coo(csr);
+        rows = coo ? fac__s_select_int(fac__sparse_of(coo)->indices, 0, 0) : NULL;
+        all = reduce_groups(v, rows, csr->sizes[0], how, sum ? 0 : 1);
+    }
+    return lines_with(fac__s_gt_Scalar(fac__s_diff(begin, 1, 0, NULL, NULL), fac_scalar_i_(0)), all, at);
+}
+
+/* Columns without elements have no room where there are many more columns than elements. */
+static fac_tensor *columns_reduced(const fac_sparse *s, fac_tensor *v, int64_t n, bool sum, const char *how,
+                                   fac_tensor **at) {
+    fac_tensor *columns = fac__sparse_long(s->plain);
+    if (!columns) return NULL;
+    if (n >> 3 > v->numel + 8192) {
+        fac_sparse_order o = fac__sparse_order_of(columns);
+        *at = o.first ? fac__s_index_select(columns, 0, o.first) : NULL;
+        return *at ? reduce_groups(fac__s_index_select(v, 0, o.order), o.group, o.n, how, sum ? 0 : 1) : NULL;
+    }
+    fac_tensor *present = fac__sparse_zeros(FAC_INTS(n), FAC_BOOL, v->device);
+    present = present ? fac__s_index_fill__int_Scalar(present, 0, columns, fac_scalar_b_(true)) : NULL;
+    return lines_with(present, reduce_groups(v, columns, n, how, sum ? 0 : 1), at);
+}
+
 /* A reduction of a CSR matrix's elements over dimensions that are kept as ones. */
 static fac_status csr_reduce(fac_tensor *self, fac_ints dim, bool keepdim, fac_dtype dtype, const char *how,
                              fac_tensor **out) {
@@ -272,20 +308,19 @@ static fac_status csr_reduce(fac_tensor *self, fac_ints dim, bool keepdim, fac_d
               fac__layout_name(fac__layout_of(self)), FAC_SHAPE_TEXT(self));
     FAC_CHECK(keepdim, FAC_ERR_ARGUMENT, "reduction operations on CSR tensors with keepdim=False is unsupported");
     if (dtype == FAC_DTYPE_DEFAULT) dtype = fac__sparse_is_integral(self) ? FAC_I64 : fac__sparse_dtype(self);
-    fac_tensor *t = fac__sparse_to_coo(self);
-    if (!t) return fac_error();
-    fac_tensor *rows = fac__sparse_of(t)->indices, *v = fac__sparse_cast(fac__sparse_of(t)->values, dtype);
     const int64_t sizes[] = {mask & 1 ? 1 : self->sizes[0], mask & 2 ? 1 : self->sizes[1]};
-    fac_tensor *keep = fac__s_mul_Tensor(
-        rows, fac__s_reshape(fac__sparse_numbers(FAC_INTS(!(mask & 1), !(mask & 2)), t->device), FAC_INTS(2, 1)));
-    fac_tensor *flat = fac__sparse_flat(keep, sizes);
-    fac_sort_stable_result sorted = fac__s_sort_stable(flat, fac_opt_num_(fac_scalar_b_(true)), 0, false);
-    if (!sorted.values || !v) return fac_error();
-    fac_unique_consecutive_result u = fac__s_unique_consecutive(sorted.values, true, false, (fac_opt_int){0});
-    if (!u.output) return fac_error();
+    const fac_sparse *s = fac__sparse_of(self);
+    fac_tensor *v = fac__sparse_cast(s->values, dtype), *at = NULL;
+    if (!v) return fac_error();
     const bool sum = strcmp(how, "sum") == 0;
-    v = reduce_groups(fac__s_index_select(v, 0, sorted.indices), u.inverse, u.output->numel, how, sum ? 0 : 1);
-    fac_tensor *coo = fac__sparse_coo((fac_ints){sizes, 2}, fac__sparse_unflat(u.output, sizes, 2), v, true);
+    if (mask == 3) {
+        at = fac__sparse_range(v->numel > 0, self->device);
+        v = sum ? fac__s_sum(v, dtype) : fac__s_prod(v, dtype);
+        v = fac__s_expand(fac__s_reshape(v, FAC_INTS(1)), FAC_INTS(at ? at->numel : 0), false);
+    } else {
+        v = mask == 1 ? columns_reduced(s, v, sizes[1], sum, how, &at) : rows_reduced(self, v, sum, how, &at);
+    }
+    fac_tensor *coo = v ? fac__sparse_coo((fac_ints){sizes, 2}, fac__sparse_unflat(at, sizes, 2), v, true) : NULL;
     return fac__give(out, fac__sparse_from_coo(coo, FAC_SPARSE_CSR, (fac_ints){0}));
 }
 

@@ -1,7 +1,6 @@
 /* Shapes of sparse tensors: dimensions exchanged, added and taken out, parts and unions. What are views of strided tensors are
    tensors of their own here, over the same values where these do not change. */
-#include "core/tensor_make.h"
-#include "ops/sparse/parts.h"
+#include "ops/sparse/host.h"
 
 /* ---- order of dimensions ------------------------------------------------------------------------------------------------- */
 
@@ -117,7 +116,7 @@ fac_status unsqueeze_sparse(const fac_call_info *c, fac_tensor *self, int64_t di
 /* Elements repeated along dimension dim, which has size one. */
 static fac_tensor *repeated(fac_tensor *t, int dim, int64_t n) {
     const fac_sparse *s = t ? fac__sparse_of(t) : NULL;
-    int64_t sizes[FAC_MAX_DIMS], room[FAC_MAX_DIMS + 1];
+    int64_t sizes[FAC_MAX_DIMS], room[FAC_MAX_DIMS + 2];
     if (!s) return NULL;
     memcpy(sizes, t->sizes, t->ndim * sizeof *sizes);
     sizes[dim] = n;
@@ -127,20 +126,26 @@ static fac_tensor *repeated(fac_tensor *t, int dim, int64_t n) {
         return fac__sparse_coo(all, s->indices, fac__s_expand(s->values, (fac_ints){room, s->values->ndim}, false),
                                s->coalesced);
     }
-    const int64_t z = s->indices->sizes[1];
-    int64_t total;
+    const int64_t z = s->indices->sizes[1], d = s->sparse_dim;
+    int64_t total, all_before = 1;
     if (!fac__mul(z, n, &total)) {
         FAC_FAIL(FAC_ERR_OVERFLOW, "%lld elements repeated %lld times are too many", (long long)z, (long long)n);
         return NULL;
     }
-    fac_tensor *at = fac__s_remainder_Scalar(fac__sparse_range(total, t->device), fac_scalar_i_(fac__max(z, 1))),
-               *copy =
-                   fac__s_div_Scalar_mode(fac__sparse_range(total, t->device), fac_scalar_i_(fac__max(z, 1)), "floor");
-    fac_tensor *indices = fac__s_index_select(s->indices, 1, at);
+    for (int i = 0; i < dim; i++) all_before *= t->sizes[i];
+    fac_tensor *copy = fac__s_expand(fac__s_reshape(fac__sparse_range(n, t->device), FAC_INTS(1, n, 1)),
+                                     FAC_INTS(1, n, z), false),
+               *indices = fac__s_expand(fac__s_unsqueeze(s->indices, 1), FAC_INTS(d, n, z), false);
     fac_tensor *before = fac__s_slice_Tensor(indices, 0, fac_opt_int_(0), fac_opt_int_(dim), 1),
                *after = fac__s_slice_Tensor(indices, 0, fac_opt_int_(dim + 1), (fac_opt_int){0}, 1);
-    indices = fac__s_cat(FAC_TENSORS(before, fac__s_unsqueeze(copy, 0), after), 0);
-    return fac__sparse_coo(all, indices, fac__s_index_select(s->values, 0, at), false);
+    indices = fac__s_reshape(fac__s_cat(FAC_TENSORS(before, copy, after), 0), FAC_INTS(d, total));
+    for (int i = 0; i < s->values->ndim; i++) room[i + 1] = s->values->sizes[i];
+    room[0] = n;
+    fac_tensor *values =
+        fac__s_expand(fac__s_unsqueeze(s->values, 0), (fac_ints){room, (size_t)s->values->ndim + 1}, false);
+    /* Copy by copy they are in order if nothing is numbered before the copies; on the meta device order depends on elements. */
+    const bool ordered = s->coalesced && all_before == 1 && t->device.type != FAC_META;
+    return fac__sparse_coo(all, indices, fac__sparse_reshape(values, 0, 2, FAC_INTS(total)), ordered);
 }
 
 fac_status broadcast_sparse(const fac_call_info *c, fac_tensor *self, fac_ints size, fac_tensor **out) {
@@ -259,6 +264,8 @@ static fac_tensor *picked(fac_tensor *t, int64_t dim, fac_tensor *index) {
     if (dim >= s->sparse_dim)
         return fac__sparse_coo(all, s->indices, fac__s_index_select(s->values, dim - s->sparse_dim + 1, index),
                                s->coalesced);
+    fac_tensor *here = fac__sparse_host_pick(t, dim, index);
+    if (here || fac_error()) return here;
     fac_sort_stable_result sorted = fac__s_sort_stable(row_of(s, dim), fac_opt_num_(fac_scalar_b_(true)), 0, false);
     if (!sorted.values) return NULL;
     fac_tensor *begin = fac__sparse_compress(sorted.values, t->sizes[dim]);
@@ -321,19 +328,25 @@ static void placed(fac_tensor *t, int64_t dim, int64_t before, int64_t size, fac
                    fac_tensor **values) {
     const fac_sparse *s = fac__sparse_of(t);
     *indices = s->indices, *values = fac__sparse_cast(s->values, dtype);
-    if (dim < s->sparse_dim) {
-        int64_t shift[FAC_MAX_DIMS] = {0};
-        shift[dim] = before;
-        const size_t d = s->sparse_dim;
-        *indices = fac__s_add_Tensor(
-            *indices, fac__s_reshape(fac__sparse_numbers((fac_ints){shift, d}, t->device), FAC_INTS((int64_t)d, 1)),
-            fac_scalar_i_(1));
-        return;
-    }
+    if (dim < s->sparse_dim) return; /* shifted once they are together */
     int64_t pad[2 * FAC_MAX_DIMS] = {0};
     const size_t place = (size_t)(t->ndim - 1 - dim);
     pad[2 * place] = before, pad[2 * place + 1] = size - before - t->sizes[dim];
     *values = fac__s_constant_pad_nd(*values, (fac_ints){pad, 2 * place + 2}, fac_scalar_i_(0));
+}
+
+/* Coordinates of tensors, one after the other, move to the tensors' places along dimension dim. */
+static fac_status shift(fac_tensor *indices, fac_tensors l, int64_t dim) {
+    fac_tensor *row = fac__s_select_int(indices, 0, dim);
+    int64_t before = 0, at = 0;
+    for (size_t i = 0; i < l.n && row; i++) {
+        const int64_t z = fac__sparse_of(l.v[i])->indices->sizes[1];
+        if (before && z)
+            (void)fac__s_add__Scalar(fac__s_slice_Tensor(row, 0, fac_opt_int_(at), fac_opt_int_(at + z), 1),
+                                     fac_scalar_i_(before), fac_scalar_i_(1));
+        before += l.v[i]->sizes[dim], at += z;
+    }
+    return fac_error();
 }
 
 fac_status cat_sparse(const fac_call_info *c, fac_tensors tensors, int64_t dim, fac_tensor **out) {
@@ -358,5 +371,6 @@ fac_status cat_sparse(const fac_call_info *c, fac_tensors tensors, int64_t dim, 
     fac_tensor *indices = fac_error() ? NULL : fac__s_cat((fac_tensors){parts, tensors.n}, 1),
                *values = indices ? fac__s_cat((fac_tensors){parts + tensors.n, tensors.n}, 0) : NULL;
     fac__free(parts);
+    if (indices && dim < indices->sizes[0]) FAC_TRY(shift(indices, tensors, dim));
     return fac__give(out, fac__sparse_coo((fac_ints){sizes, tensors.v[0]->ndim}, indices, values, false));
 }
