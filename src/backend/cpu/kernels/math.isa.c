@@ -11,6 +11,7 @@
 #define FAC_TD FAC_F32
 #define FAC_FN(name) name##_f32
 #define FAC_MATH(name) FAC_SIMD(name, f32)
+#define FAC_INFINITY __builtin_inff()
 #include "ops/scalar/math.h"
 
 #include "backend/cpu/kernels/loops_of_type.h"
@@ -19,6 +20,7 @@
 #define FAC_TD FAC_F64
 #define FAC_FN(name) name##_f64
 #define FAC_MATH(name) FAC_SIMD(name, f64)
+#define FAC_INFINITY __builtin_inf()
 #include "ops/scalar/math.h"
 
 #include "backend/cpu/kernels/loops_of_type.h"
