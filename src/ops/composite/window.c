@@ -40,7 +40,8 @@ static fac_status fill(fac_tensor *t, const sequence *s, int64_t n, const double
     fac_status st = multiples(wide, made, s);
     if (st == FAC_OK) {
         if (s->make) s->make(v, made, numbers);
-        for (int64_t k = half; k < count; k++) v[k] = s->after == MIRRORED ? v[n - 1 - k] : -v[n - k];
+        for (int64_t k = half; k < count && s->after == MIRRORED; k++) v[k] = v[n - 1 - k];
+        for (int64_t k = half; k < count && s->after != MIRRORED; k++) v[k] = -v[n - k];
         st = fac__copy_below(t, wide);
     }
     fac__unref(wide);

@@ -93,13 +93,15 @@ static wide_d tanh_of_doubles(wide_d given) {
     p = fac_fma_f64(p, s, fac_splat_f64(-1.61468768441708447952e3));
     fac_vf64 q = fac_fma_f64(s + 1.12811678491632931402e2, s, fac_splat_f64(2.23548839060100448583e3));
     q = fac_fma_f64(q, s, fac_splat_f64(4.84406305325125486048e3));
-    const fac_vf64 over = CHOOSE(small, q, e + 1), ratio = CHOOSE(small, p, 2 * one) / over;
-    const fac_vf64 lost = 1 - (over - e), rest = fac_fma_f64(-ratio, over, 2 * one) - ratio * lost;
-    const fac_vf64 up = 1 - ratio, large = up + (((1 - up) - ratio) - rest * (0.5 * ratio));
-    return (wide_d)CHOOSE(small, fac_fma_f64(x * s, ratio, x), (fac_vf64)((bits)large | sign));
+    const fac_vf64 over = CHOOSE(small, q, e + 1), top = CHOOSE(small, p, 2 * one);
+    const fac_vf64 inverse = fac__vinverse_f64(over), ratio = top * inverse;
+    const fac_vf64 lost = (fac_vf64)((bits)(1 - (over - e)) & ~small);
+    const fac_vf64 low = (fac_fma_f64(-ratio, over, top) - ratio * lost) * inverse;
+    const fac_vf64 up = 1 - ratio, large = up + (((1 - up) - ratio) - low);
+    return (wide_d)CHOOSE(small, fac_fma_f64(x * s, ratio + low, x), (fac_vf64)((bits)large | sign));
 #undef CHOOSE
 }
-/* So are these, but that SLEEF's take the lanes beyond their range. */
+/* Sines, cosines and tangents are, too, but that SLEEF's take the lanes beyond their range. */
 #define TRIG_OF_FLOATS(name)                                                              \
     static __attribute__((noinline)) wide_f name##_of_far_floats(wide_f x, wide_f r) {    \
         const fac_vi32 far = fac__vtrig_size((fac_vf32)x) > FAC_VTRIG_MOST;               \
@@ -112,6 +114,9 @@ static wide_d tanh_of_doubles(wide_d given) {
 TRIG_OF_FLOATS(sin)
 TRIG_OF_FLOATS(cos)
 TRIG_OF_FLOATS(tan)
+static inline wide_f atan_of_floats(wide_f x) { return (wide_f)fac__vatan((fac_vf32)x); }
+#define Sleef_atanf8_u10avx2 atan_of_floats
+#define Sleef_atanf16_u10avx512f atan_of_floats
 #define Sleef_sinf8_u10avx2 sin_of_floats
 #define Sleef_cosf8_u10avx2 cos_of_floats
 #define Sleef_tanf8_u10avx2 tan_of_floats
@@ -171,10 +176,6 @@ TRIG_OF_FLOATS(tan)
     WIDE_TWINS_F64(UNARY, v, name, accuracy)                                                 \
     UNARY_TWIN(_ZGVbN2v_, name, f64, __m128d, WIDEN_D128, LOW_D128, SLEEF_D(name, accuracy)) \
     double FAC_SIMD(name, f64)(double x) { return FIRST_D(SLEEF_D(name, accuracy)(SET_D(x))); }
-#define DEFINE_UNARY_F32(name, accuracy)                                                    \
-    WIDE_TWINS_F32(UNARY, v, name, accuracy)                                                \
-    UNARY_TWIN(_ZGVbN4v_, name, f32, __m128, WIDEN_F128, LOW_F128, SLEEF_F(name, accuracy)) \
-    float FAC_SIMD(name, f32)(float x) { return FIRST_F(SLEEF_F(name, accuracy)(SET_F(x))); }
 #define DEFINE_BINARY(name, accuracy)                                                                            \
     WIDE_TWINS(BINARY, vv, name, accuracy)                                                                       \
     NARROW_TWINS(BINARY, vv, name, accuracy)                                                                     \
@@ -188,8 +189,6 @@ TRIG_OF_FLOATS(tan)
     double FAC_SIMD(name, f64)(double x) { return name(x); }
 #define DEFINE_UNARY_F64(name, accuracy) \
     double FAC_SIMD(name, f64)(double x) { return name(x); }
-#define DEFINE_UNARY_F32(name, accuracy) \
-    float FAC_SIMD(name, f32)(float x) { return name##f(x); }
 #define DEFINE_BINARY(name, accuracy)                                     \
     float FAC_SIMD(name, f32)(float x, float y) { return name##f(x, y); } \
     double FAC_SIMD(name, f64)(double x, double y) { return name(x, y); }
@@ -198,7 +197,6 @@ TRIG_OF_FLOATS(tan)
 
 FAC_SIMD_UNARY(DEFINE_UNARY)
 FAC_SIMD_UNARY_F64(DEFINE_UNARY_F64)
-FAC_SIMD_UNARY_F32(DEFINE_UNARY_F32)
 FAC_SIMD_BINARY(DEFINE_BINARY)
 
 #define NO_LIMITS(name, accuracy, f32, f64) DEFINE_UNARY(name, )

@@ -23,6 +23,26 @@ static inline fac_vf32 fac__vexp_clamp(fac_vf32 x) {
 #endif
 }
 
+/* 1 / x of a normal x whose inverse is one, within 2^-23 of its size, and of doubles within 2^-27: quicker than a quotient where the
+   processor has estimates. */
+static inline fac_vf32 fac__vinverse(fac_vf32 x) {
+#if FAC_VECTOR_BYTES == 64
+    const fac_vf32 i = (fac_vf32)_mm512_rcp14_ps((__m512)x);
+    return fac_fma_f32(i, fac_fma_f32(-x, i, fac_splat_f32(1)), i);
+#else
+    return 1 / x;
+#endif
+}
+static inline fac_vf64 fac__vinverse_f64(fac_vf64 x) {
+#if FAC_VECTOR_BYTES == 64
+    const fac_vf64 i = (fac_vf64)_mm512_rcp14_pd((__m512d)x);
+#else
+    typedef float narrow __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
+    const fac_vf64 i = __builtin_convertvector(1 / __builtin_convertvector(x, narrow), fac_vf64);
+#endif
+    return fac_fma_f64(i, fac_fma_f64(-x, i, fac_splat_f64(1)), i);
+}
+
 /* y * 2^n in two steps, so that neither factor leaves the range. */
 static inline fac_vf32 fac__vscale(fac_vf32 y, fac_vi32 n) {
     fac_vi32 a = n >> 1, b = n - a;
