@@ -77,6 +77,7 @@ VECTOR_LOOP(verfc_f32, float, few_floats, verfc)
 VECTOR_LOOP(vatan_f32, float, fac_vf32, fac__vatan)
 VECTOR_LOOP(vexp_f32, float, fac_vf32, fac__vexp)
 VECTOR_LOOP(vexp_f64, double, fac_vf64, fac__vexp_f64)
+VECTOR_LOOP(vtanh_f64, double, fac_vf64, fac__vtanh_f64)
 #define TRIG_LOOP(name)                                                           \
     static __attribute__((noinline)) fac_vf32 far_##name(fac_vf32 x) {            \
         for (int j = 0; j < FAC_LANES_F32; j++) x[j] = FAC_SIMD(name, f32)(x[j]); \
@@ -93,6 +94,7 @@ static void install_vectors(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     table[FAC_LOOP_exp][FAC_F32] = vexp_f32, table[FAC_LOOP_exp][FAC_F64] = vexp_f64;
     table[FAC_LOOP_sin][FAC_F32] = vsin_f32, table[FAC_LOOP_cos][FAC_F32] = vcos_f32;
     table[FAC_LOOP_tan][FAC_F32] = vtan_f32, table[FAC_LOOP_atan][FAC_F32] = vatan_f32;
+    table[FAC_LOOP_tanh][FAC_F64] = vtanh_f64;
 }
 #endif
 

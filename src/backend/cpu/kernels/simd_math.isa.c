@@ -81,26 +81,7 @@ typedef __m128d wide_d;
 /* Exponentials are faster by vexp.h, which is as exact where multiplications fuse. */
 static inline wide_f exp_of_floats(wide_f x) { return (wide_f)fac__vexp((fac_vf32)x); }
 static inline wide_d exp_of_doubles(wide_d x) { return (wide_d)fac__vexp_f64((fac_vf64)x); }
-/* tanh within 0.85 ulp, faster than SLEEF's: x + x^3 P(x^2) / Q(x^2) (Moshier's Cephes) below 0.625, from there on 1 - 2 / (exp(2x) + 1),
-   where what the roundings of the sum, the quotient and the difference have lost is made up for. From 20 on it is 1. */
-static wide_d tanh_of_doubles(wide_d given) {
-    typedef int64_t bits __attribute__((vector_size(FAC_VECTOR_BYTES)));
-#define CHOOSE(which, a, b) ((fac_vf64)((which & (bits)(a)) | (~which & (bits)(b))))
-    const fac_vf64 x = (fac_vf64)given, size = (fac_vf64)((bits)x & INT64_MAX), s = x * x, one = fac_splat_f64(1);
-    const bits far = size > 20, small = size < 0.625, sign = (bits)x & INT64_MIN;
-    const fac_vf64 e = fac__vexp_f64(2 * CHOOSE(far, 20 * one, size));
-    fac_vf64 p = fac_fma_f64(fac_splat_f64(-9.64399179425052238628e-1), s, fac_splat_f64(-9.92877231001918586564e1));
-    p = fac_fma_f64(p, s, fac_splat_f64(-1.61468768441708447952e3));
-    fac_vf64 q = fac_fma_f64(s + 1.12811678491632931402e2, s, fac_splat_f64(2.23548839060100448583e3));
-    q = fac_fma_f64(q, s, fac_splat_f64(4.84406305325125486048e3));
-    const fac_vf64 over = CHOOSE(small, q, e + 1), top = CHOOSE(small, p, 2 * one);
-    const fac_vf64 inverse = fac__vinverse_f64(over), ratio = top * inverse;
-    const fac_vf64 lost = (fac_vf64)((bits)(1 - (over - e)) & ~small);
-    const fac_vf64 low = (fac_fma_f64(-ratio, over, top) - ratio * lost) * inverse;
-    const fac_vf64 up = 1 - ratio, large = up + (((1 - up) - ratio) - low);
-    return (wide_d)CHOOSE(small, fac_fma_f64(x * s, ratio + low, x), (fac_vf64)((bits)large | sign));
-#undef CHOOSE
-}
+static inline wide_d tanh_of_doubles(wide_d x) { return (wide_d)fac__vtanh_f64((fac_vf64)x); }
 /* Sines, cosines and tangents are, too, but that SLEEF's take the lanes beyond their range. */
 #define TRIG_OF_FLOATS(name)                                                              \
     static __attribute__((noinline)) wide_f name##_of_far_floats(wide_f x, wide_f r) {    \
