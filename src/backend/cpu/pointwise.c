@@ -19,8 +19,8 @@ fac_stream_copy fac__stream_copy;
 
 /* Loops that compute for longer than memory takes to fetch what they will overwrite: past the cache they would be slower. */
 #define MARK(name, result, inputs, numbers) [FAC_LOOP_##name] = true,
-static const bool computes_long[FAC_LOOP_COUNT] = {FAC_LOOPS_MATH(MARK) FAC_LOOPS_ACTIVATION(MARK)
-                                                       FAC_LOOPS_SPECIAL(MARK)};
+static const bool computes_long[FAC_LOOP_COUNT] = {FAC_LOOPS_MATH(MARK) FAC_LOOPS_ACTIVATION(MARK) FAC_LOOPS_SPECIAL(
+    MARK) FAC_LOOPS_SUMS(MARK) FAC_LOOPS_POLYNOMIALS(MARK)};
 /* Those that select by their first input, a truth value. */
 static const bool selects[FAC_LOOP_COUNT] = {FAC_LOOPS_SELECT(MARK)};
 #undef MARK

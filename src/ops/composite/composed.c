@@ -312,8 +312,8 @@ fac_status glu_jvp_composite(const fac_call_info *c, fac_tensor *glu, fac_tensor
     fac_tensor *v[2], *d[2];
     FAC_TRY(halves(x, dim, v));
     FAC_TRY(halves(dx, dim, d));
-    fac_tensor *sig = fac__s_sigmoid(v[1]);
-    return fac__give(out, add(mul(d[0], sig), mul(mul(d[1], glu), one_less(sig))));
+    /* s da + (1 - s) glu db */
+    return fac__give(out, fac__s_lerp_Tensor(mul(d[1], glu), d[0], fac__s_sigmoid(v[1])));
 }
 
 /* With p = g s, the first half of grad_x, the second is q = p (1 - s) a; s changes by s (1 - s) db. */

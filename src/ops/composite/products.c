@@ -48,9 +48,17 @@ fac_status linalg_vander_composite(const fac_call_info *c, fac_tensor *x, fac_op
     int64_t columns = n.set ? n.v : x->ndim ? x->sizes[x->ndim - 1] : 1;
     FAC_CHECK(columns > 1, FAC_ERR_ARGUMENT, "N must be greater than 1.");
     FAC_SCOPE(s);
-    fac_tensor *powers = fac__s_arange(fac_scalar_i_(columns), FAC_I64, FAC_STRIDED, x->device, (fac_opt_num){0});
-    fac_tensor *column = x->ndim ? fac__s_unsqueeze(x, -1) : fac__s_reshape(x, FAC_INTS(1, 1));
-    return fac__give(out, fac__s_pow_Tensor_Tensor(column, powers));
+    if (is_integral(x)) x = cast(x, FAC_I64);
+    fac_tensor *power = !x || x->ndim ? fac__s_unsqueeze(x, 0) : fac__s_reshape(x, FAC_INTS(1, 1));
+    fac_tensor *rows =
+        fac__s_ones_like(power, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+    /* The powers below k, each a row, times the k-th are the next k. */
+    for (int64_t k = 1, more; k < columns && rows; k += more) {
+        more = fac__min(k, columns - k);
+        rows = fac__s_cat(FAC_TENSORS(rows, mul(fac__s_narrow(rows, 0, 0, more), power)), 0);
+        if (k + more < columns) power = mul(power, power);
+    }
+    return fac__give(out, fac__s_contiguous(fac__s_movedim_int(rows, 0, -1), FAC_CONTIGUOUS));
 }
 
 /* A vector in front is a row and one at the end a column; their dimension goes away again. */

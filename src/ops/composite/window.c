@@ -10,35 +10,38 @@
 
 static const double TURN = 6.28318530717958647693;
 
-/* The first `count` elements of n, with the numbers that their kind has. */
-typedef void (*elements_fn)(double *v, int64_t count, int64_t n, const double *numbers);
+/* What elements become that were multiples of a step, or cosines of them; numbers are their kind's. */
+typedef void (*elements_fn)(double *v, int64_t count, const double *numbers);
 
 typedef struct sequence {
-    elements_fn make;
-    bool of_cosines; /* the elements are made of cos(TURN * k / (n - 1)), which lie where they go */
-    bool mirrored;   /* the second half is the first one backwards */
+    double step;
+    bool of_cosines;
+    elements_fn make;                               /* or NULL */
+    enum { ALL, MIRRORED, NEGATED_FROM_END } after; /* what follows the first half of n */
 } sequence;
 
-static fac_status cosines(fac_tensor *wide, int64_t count, int64_t n) {
-    double *v = fac__data(wide);
+/* The first `count` multiples of the step, or their cosines, which lie where they go. */
+static fac_status multiples(fac_tensor *wide, int64_t count, const sequence *s) {
     fac_tensor *part, *same = NULL;
-    for (int64_t k = 0; k < count; k++) v[k] = TURN * (double)k / (double)(n - 1);
     FAC_TRY(fac__narrow_view(wide, 0, 0, count, &part));
-    const fac_status st = fac__redispatch_cos_(fac__dense_keys(part), part, &same);
+    const fac_keyset keys = fac__dense_keys(part);
+    fac_status st = fac__redispatch__arange_(keys, part, fac_scalar_i_(0), fac_scalar_f_(s->step), &same);
     if (st == FAC_OK) fac__unref(same);
+    if (st == FAC_OK && s->of_cosines && (st = fac__redispatch_cos_(keys, part, &same)) == FAC_OK) fac__unref(same);
     fac__unref(part);
     return st;
 }
 
 static fac_status fill(fac_tensor *t, const sequence *s, int64_t n, const double *numbers) {
     fac_tensor *wide = NULL;
-    const int64_t count = t->numel, made = s->mirrored ? fac__min(count, (n + 1) / 2) : count;
+    const int64_t count = t->numel, made = fac__min(count, n / 2 + 1), half = s->after ? n / 2 + n % 2 : count;
     FAC_TRY(fac__empty(&count, 1, FAC_F64, fac_device_make(FAC_CPU, 0), &wide));
     double *v = fac__data(wide);
-    fac_status st = s->of_cosines ? cosines(wide, made, n) : FAC_OK;
+    fac_status st = multiples(wide, made, s);
     if (st == FAC_OK) {
-        s->make(v, made, n, numbers);
-        for (int64_t k = made; k < count; k++) v[k] = v[n - 1 - k];
+        if (s->make) s->make(v, made, numbers);
+        for (int64_t k = half; k < count && s->after == MIRRORED; k++) v[k] = v[n - 1 - k];
+        for (int64_t k = half; k < count && s->after != MIRRORED; k++) v[k] = -v[n - k];
         st = fac__copy_below(t, wide);
     }
     fac__unref(wide);
@@ -67,22 +70,12 @@ static fac_status resolve(fac_factory *f, const char *name) {
 
 /* ---- frequencies --------------------------------------------------------------------------------------------------------- */
 
-/* 0, 1, ... below n / 2, and from there on k - n. */
-static void frequency(double *v, int64_t count, int64_t n, const double *d) {
-    const double step = 1 / ((double)n * *d);
-    const int64_t positive = fac__min(count, n / 2 + n % 2);
-    for (int64_t k = 0; k < positive; k++) v[k] = (double)k * step;
-    for (int64_t k = positive; k < count; k++) v[k] = (double)(k - n) * step;
-}
-static void half_frequency(double *v, int64_t count, int64_t n, const double *d) {
-    const double step = 1 / ((double)n * *d);
-    for (int64_t k = 0; k < count; k++) v[k] = (double)k * step;
-}
-
 static fac_status frequencies(fac_factory f, const char *name, int64_t n, double d, bool half, fac_tensor **out) {
     FAC_TRY(resolve(&f, name));
     FAC_CHECK(n >= 0, FAC_ERR_ARGUMENT, "%s requires a non-negative number of points, got n=%lld", name, (long long)n);
-    return tabulate(&f, half ? n / 2 + 1 : n, &(sequence){.make = half ? half_frequency : frequency}, n, &d, out);
+    /* 0, 1, ... below n / 2, and from there on k - n */
+    const sequence s = {.step = 1 / ((double)n * d), .after = half ? ALL : NEGATED_FROM_END};
+    return tabulate(&f, half ? n / 2 + 1 : n, &s, n, NULL, out);
 }
 
 /* What an out form makes: of the dtype and on the device of the tensor that it is copied to. */
@@ -115,18 +108,13 @@ FREQUENCIES(rfftfreq, true)
 
 /* ---- windows -------------------------------------------------------------------------------------------------------------- */
 
-static void bartlett(double *v, int64_t count, int64_t n, const double *numbers) {
-    (void)numbers;
-    for (int64_t k = 0; k < count; k++) v[k] = 2 * (double)k / (double)(n - 1);
-}
 /* numbers: alpha, beta. */
-static void hamming(double *v, int64_t count, int64_t n, const double *numbers) {
-    (void)n;
+static void hamming(double *v, int64_t count, const double *numbers) {
     for (int64_t k = 0; k < count; k++) v[k] = numbers[0] - numbers[1] * v[k];
 }
 /* The cosine of twice the angle is 2 cos^2 - 1. */
-static void blackman(double *v, int64_t count, int64_t n, const double *numbers) {
-    (void)n, (void)numbers;
+static void blackman(double *v, int64_t count, const double *numbers) {
+    (void)numbers;
     for (int64_t k = 0; k < count; k++) v[k] = 0.42 - 0.5 * v[k] + 0.08 * (2 * v[k] * v[k] - 1);
 }
 
@@ -142,9 +130,9 @@ static double bessel_i0(double x) {
     return sum;
 }
 /* numbers: beta, I0(beta). */
-static void kaiser(double *v, int64_t count, int64_t n, const double *numbers) {
+static void kaiser(double *v, int64_t count, const double *numbers) {
     for (int64_t k = 0; k < count; k++) {
-        const double x = 2 * (double)k / (double)(n - 1) - 1;
+        const double x = v[k] - 1;
         v[k] = bessel_i0(numbers[0] * sqrt(fmax(0, 1 - x * x))) / numbers[1];
     }
 }
@@ -173,11 +161,13 @@ static fac_status make_window(fac_factory f, const window *w, int64_t length, bo
             fac__unref(t);
         return st;
     }
-    const sequence s = {.make = w->make, .of_cosines = w->of_cosines, .mirrored = true};
-    return tabulate(&f, length, &s, length + periodic, w->numbers, out);
+    const int64_t n = length + periodic;
+    const double turns = w->of_cosines ? TURN : 2;
+    const sequence s = {turns / (double)(n - 1), w->of_cosines, w->make, MIRRORED};
+    return tabulate(&f, length, &s, n, w->numbers, out);
 }
 
-static const window bartlett_window = {.name = "bartlett_window", .make = bartlett},
+static const window bartlett_window = {.name = "bartlett_window"},
                     blackman_window = {.name = "blackman_window", .make = blackman, .of_cosines = true},
                     hann_window = {.name = "hann_window", .make = hamming, .of_cosines = true, .numbers = {0.5, 0.5}};
 static window hamming_window(double alpha, double beta) {

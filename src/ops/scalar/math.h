@@ -33,3 +33,9 @@ FAC_SCALAR_FN FAC_T FAC_FN(sinc)(FAC_T x) {
     FAC_T y = (FAC_T)3.14159265358979323846 * x, s = FAC_MATH(sin)(y) / y;
     return x == 0 ? 1 : s;
 }
+FAC_SCALAR_FN FAC_T FAC_FN(lgamma)(FAC_T x) { return FAC_MATH(lgamma)(x); }
+/* -x log x, 0 at 0. */
+FAC_SCALAR_FN FAC_T FAC_FN(entr)(FAC_T x) {
+    const FAC_T y = -x * FAC_MATH(log)(x);
+    return x > 0 ? y : x == 0 ? 0 : x < 0 ? -(FAC_T)FAC_INFINITY : x;
+}

@@ -77,12 +77,14 @@ FAC_SCALAR_HELPER double fac__wide_lgamma1p(double a) {
 }
 /* x^a exp(-x) / gamma(a + 1). For large a by Stirling's series (DLMF 5.11.1), the exponent as a (t - log(1 + t)) with t the relative
    distance. */
-FAC_SCALAR_HELPER double fac__wide_gamma_factor(double a, double x) {
+FAC_SCALAR_HELPER double fac__wide_gamma_factor(double a, double x, bool single) {
     if (a <= 20) { /* gamma(a + 1) from its value up to 2 */
-        const double whole = a < 1 ? 0 : floor(a), part = a - whole, half = exp(-0.5 * x);
+        const double whole = a < 1 ? 0 : floor(a), part = a - whole;
         double product = 1;
         for (int k = (int)whole; k > 0; k--) product *= part + k;
         const double gamma = part * fac__wide_lgamma1p(part);
+        if (single) return exp(a * log(x) - x - gamma) / product;
+        const double half = exp(-0.5 * x);
         return half * pow(x, a) * exp(-gamma) / product * half;
     }
     const double t = (x - a) / a, eta = fac__wide_temme_eta(t), i = 1 / a;
@@ -99,14 +101,18 @@ FAC_SCALAR_HELPER double fac__wide_gamma_series(double a, double x, bool single)
         term *= x / (a + k);
         sum += term;
     }
-    return fac__wide_gamma_factor(a, x) * sum;
+    return fac__wide_gamma_factor(a, x, single) * sum;
 }
 /* Q by Legendre's continued fraction (DLMF 8.9.2), for x above a and 1. Backwards for small a, which forgets rounding errors, from
    where what is left out no longer counts (found by trial); forwards after Lentz for large a, whose length is not known. */
 FAC_SCALAR_HELPER double fac__wide_gamma_backwards(double a, double x, bool single) {
-    double tail = 0;
-    for (int k = 20 + (int)((single ? 45 : 100) / x); k > 0; k--) tail = k * (k - a) / (x + (2 * k + 1 - a) - tail);
-    return 1 / (x + 1 - a - tail);
+    double p = 0, q = 1; /* the tail's numerator and denominator: divisions would wait for each other */
+    for (int k = 20 + (int)((single ? 45 : 100) / x); k > 0; k--) {
+        const double next = FAC_MAD(x + (2 * k + 1 - a), q, -p);
+        p = k * (k - a) * q;
+        q = next;
+    }
+    return q / ((x + 1 - a) * q - p);
 }
 FAC_SCALAR_HELPER double fac__wide_gamma_forwards(double a, double x, bool single) {
     const double least = single ? 1e-10 : FAC_WIDE_EPSILON;
@@ -122,8 +128,9 @@ FAC_SCALAR_HELPER double fac__wide_gamma_forwards(double a, double x, bool singl
     return h;
 }
 FAC_SCALAR_HELPER double fac__wide_gamma_fraction(double a, double x, bool single) {
+    if (a <= 20 && x > 1000) return 0;
     const double h = a > 20 ? fac__wide_gamma_forwards(a, x, single) : fac__wide_gamma_backwards(a, x, single);
-    return fac__wide_gamma_factor(a, x) * a * h;
+    return fac__wide_gamma_factor(a, x, single) * a * h;
 }
 /* Q for small x and a: 1 - x^a / gamma(1 + a), which is as small as a, less the other terms of P's alternating series (DLMF 8.7.3). */
 FAC_SCALAR_HELPER double fac__wide_gamma_small(double a, double x) {

@@ -22,20 +22,14 @@
 /* X(name, SLEEF's suffix, which says the accuracy) */
 #define FAC_SIMD_UNARY(X)                                                                                              \
     X(exp, _u10) X(exp2, _u10) X(expm1, _u10) X(log, _u10) X(log2, _u10) X(log10, _u10) X(sin, _u10) X(cos, _u10)       \
-    X(tan, _u10) X(asin, _u10) X(acos, _u10) X(atanh, _u10) X(lgamma, _u10) X(tgamma, _u10)
+    X(tan, _u10) X(atan, _u10) X(asin, _u10) X(acos, _u10) X(atanh, _u10) X(lgamma, _u10) X(tgamma, _u10)
 /* X(name, suffix, f32, f64): SLEEF's overflow or vanish at the ends of the range, and from these numbers on the C library's
    are taken. */
 #define FAC_SIMD_SETTLED(X)                                                                                            \
     X(log1p, _u10, 1e37f, 1e306) X(sinh, _u10, 88, 709) X(cosh, _u10, 88, 709) X(asinh, _u10, 1e18f, 1e153)            \
     X(acosh, _u10, 1e18f, 1e153)
 /* Of these only the f64 form is SLEEF's. */
-#define FAC_SIMD_UNARY_F64(X) X(tanh, _u10) X(erf, _u10) X(erfc, _u15) X(atan, _u10)
-/* And of these only the f32 form. */
-#if FAC_ISA_LEVEL >= 1
-#define FAC_SIMD_UNARY_F32(X)
-#else
-#define FAC_SIMD_UNARY_F32(X) X(atan, _u10)
-#endif
+#define FAC_SIMD_UNARY_F64(X) X(tanh, _u10) X(erf, _u10) X(erfc, _u15)
 #define FAC_SIMD_BINARY(X) X(atan2, _u10) X(hypot, _u05)
 /* clang-format on */
 
@@ -44,14 +38,12 @@
     FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x);
 #define FAC_SIMD_DECLARE_SETTLED(name, accuracy, f32, f64) FAC_SIMD_DECLARE_UNARY(name, accuracy)
 #define FAC_SIMD_DECLARE_UNARY_F64(name, accuracy) FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x);
-#define FAC_SIMD_DECLARE_UNARY_F32(name, accuracy) FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x);
 #define FAC_SIMD_DECLARE_BINARY(name, accuracy)                   \
     FAC_VECTOR_TWINS float FAC_SIMD(name, f32)(float x, float y); \
     FAC_VECTOR_TWINS double FAC_SIMD(name, f64)(double x, double y);
 FAC_SIMD_UNARY(FAC_SIMD_DECLARE_UNARY)
 FAC_SIMD_SETTLED(FAC_SIMD_DECLARE_SETTLED)
 FAC_SIMD_UNARY_F64(FAC_SIMD_DECLARE_UNARY_F64)
-FAC_SIMD_UNARY_F32(FAC_SIMD_DECLARE_UNARY_F32)
 FAC_SIMD_BINARY(FAC_SIMD_DECLARE_BINARY)
 FAC_SIMD_DECLARE_BINARY(pow, )
 FAC_SIMD_DECLARE_BINARY(fmod, )
@@ -111,7 +103,10 @@ static inline float FAC_SIMD(tanh, f32)(float x) {
     p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.110e24p-3f);
     p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.555552p-2f);
     const float small = FAC_ISA_NAME(fac__mad)(p * s, x, x);
-    const float large = 1 - 2 / (FAC_ISA_NAME(fac__exp_near)(size > 10 ? 20 : 2 * size) + 1);
+    const float y = 2 * (size > 10 ? 10 : size), t = FAC_ISA_NAME(fac__exp_multiple)(y);
+    const float rest =
+        FAC_ISA_NAME(fac__mad)(t - 0x1.8p+23f, -0x1.62e430p-1f, y); /* the more it lacks the less it counts */
+    const float large = 1 - 2 / (FAC_ISA_NAME(fac__exp_reduced)(t, rest, 0) + 1);
     return __builtin_copysignf(size < 0.625f ? small : large, x);
 }
 
@@ -139,65 +134,6 @@ static inline float FAC_SIMD(erf, f32)(float x) {
     const float large = FAC_ISA_NAME(fac__mad)(-0x1.422616p-3f, FAC_ISA_NAME(fac__exp_near)(u * q), 1);
     return size < 0.92f ? small : __builtin_copysignf(large, x);
 }
-
-/* erfc in f32 by way of doubles, within 0.6 ulp: of a = |x| and z = (a - 3) / (a + 3), exp(-a^2) P(z) / (a + 3), a minimax fit of relative
-   error 2e-9. The quotient comes from one of floats, made exact by a step of Newton's method. From 10.1 on the result is 0. */
-static inline float FAC_SIMD(erfc, f32)(float x) {
-    const double size = (double)__builtin_fabsf(x), a = size > 10.1 ? 10.1 : size, s = a + 3, y = -a * a;
-    const double guess = (double)(1 / (float)s), off = FAC_ISA_NAME(fac__mad_f64)(-s, guess, 1);
-    const double inverse = FAC_ISA_NAME(fac__mad_f64)(guess, off, guess), z = (a - 3) * inverse;
-    double p = -0x1.55c9219c0a70cp-12;
-    p = FAC_ISA_NAME(fac__mad_f64)(p, z, -0x1.fbe6a5f2d3c06p-12);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, z, 0x1.93b5d7441f059p-9);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, z, -0x1.41575ad73609ep-10);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, z, -0x1.b7bd648ce439ap-6);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, z, 0x1.e99734b01c7f3p-4);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, z, -0x1.3deacfabbb376p-2);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, z, 0x1.2e32678284fb3p-1);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, z, -0x1.c44c482e4b361p-1);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, z, 0x1.12f21de0412b5p+0);
-    union {
-        double f;
-        uint64_t bits;
-    } n, scale;
-    n.f = FAC_ISA_NAME(fac__mad_f64)(y, 0x1.71547652b82fep+0, 0x1.8p+52); /* y / ln2 rounded, in the low bits */
-    const double r = FAC_ISA_NAME(fac__mad_f64)(n.f - 0x1.8p+52, -0x1.62e42fefa39efp-1, y);
-    double e = 0x1.6ab98067027e3p-10;
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.126d0bfeeec48p-7);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.55589a434e595p-5);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.55540a7daac21p-3);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.fffffaaf52aa6p-2);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.0000009c01c92p+0);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.00000002614fdp+0);
-    scale.bits = (n.bits << 52) + 0x3ff0000000000000u;
-    const double tail = p * inverse * (e * scale.f);
-    return (float)(x < 0 ? 2 - tail : tail);
-}
-
-#if FAC_ISA_LEVEL >= 1
-/* atan in f32, within 1.03 ulp: of y, |x| or its inverse if that is below 1, y + y^3 P(y^2), a minimax fit, and pi/2 less that where y
-   is the inverse; what the roundings of y and of pi/2 - y have lost is made up for. */
-static inline float FAC_SIMD(atan, f32)(float x) {
-    const float size = __builtin_fabsf(x), a = size > 0x1p+64f ? 0x1p+64f : size, over = a > 1 ? a : 1;
-    const float y = (a > 1 ? 1 : a) / over, s = y * y;
-    float p = 0x1.29687ep-10f;
-    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.e6a0ecp-8f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.753040p-6f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.7080bap-5f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.150a00p-4f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.6953bcp-4f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.c51170p-4f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.247620p-3f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.99981cp-3f);
-    p = FAC_ISA_NAME(fac__mad)(p, s, -0x1.555552p-2f);
-    /* pi/2 is 0x1.921fb6p+0 - 0x1.777a5cp-25. */
-    const float lost = FAC_ISA_NAME(fac__mad)(FAC_ISA_NAME(fac__mad)(-y, over, 1), 0.5f * y, 0x1.777a5cp-25f);
-    const float near = FAC_ISA_NAME(fac__mad)(p * s, y, y);
-    const float half = 0x1.921fb6p+0f, rest = half - y, cut = (half - rest) - y;
-    const float far = rest + (cut - FAC_ISA_NAME(fac__mad)(p * s, y, lost));
-    return __builtin_copysignf(size > 1 ? far : near, x);
-}
-#endif
 
 /* exp(-|x|) in f32 without a call, within 1 ulp where multiplications fuse, else 2, down to the smallest number: it is computed 2^64
    times too large, so that only the result rounds to a subnormal number. */

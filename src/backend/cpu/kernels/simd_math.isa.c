@@ -81,7 +81,8 @@ typedef __m128d wide_d;
 /* Exponentials are faster by vexp.h, which is as exact where multiplications fuse. */
 static inline wide_f exp_of_floats(wide_f x) { return (wide_f)fac__vexp((fac_vf32)x); }
 static inline wide_d exp_of_doubles(wide_d x) { return (wide_d)fac__vexp_f64((fac_vf64)x); }
-/* So are these, but that SLEEF's take the lanes beyond their range. */
+static inline wide_d tanh_of_doubles(wide_d x) { return (wide_d)fac__vtanh_f64((fac_vf64)x); }
+/* Sines, cosines and tangents are, too, but that SLEEF's take the lanes beyond their range. */
 #define TRIG_OF_FLOATS(name)                                                              \
     static __attribute__((noinline)) wide_f name##_of_far_floats(wide_f x, wide_f r) {    \
         const fac_vi32 far = fac__vtrig_size((fac_vf32)x) > FAC_VTRIG_MOST;               \
@@ -94,6 +95,9 @@ static inline wide_d exp_of_doubles(wide_d x) { return (wide_d)fac__vexp_f64((fa
 TRIG_OF_FLOATS(sin)
 TRIG_OF_FLOATS(cos)
 TRIG_OF_FLOATS(tan)
+static inline wide_f atan_of_floats(wide_f x) { return (wide_f)fac__vatan((fac_vf32)x); }
+#define Sleef_atanf8_u10avx2 atan_of_floats
+#define Sleef_atanf16_u10avx512f atan_of_floats
 #define Sleef_sinf8_u10avx2 sin_of_floats
 #define Sleef_cosf8_u10avx2 cos_of_floats
 #define Sleef_tanf8_u10avx2 tan_of_floats
@@ -104,6 +108,8 @@ TRIG_OF_FLOATS(tan)
 #define Sleef_expd4_u10avx2 exp_of_doubles
 #define Sleef_expf16_u10avx512f exp_of_floats
 #define Sleef_expd8_u10avx512f exp_of_doubles
+#define Sleef_tanhd4_u10avx2 tanh_of_doubles
+#define Sleef_tanhd8_u10avx512f tanh_of_doubles
 #endif
 
 /* Name of a vector twin: ABI letter and lanes, one v per argument. */
@@ -151,10 +157,6 @@ TRIG_OF_FLOATS(tan)
     WIDE_TWINS_F64(UNARY, v, name, accuracy)                                                 \
     UNARY_TWIN(_ZGVbN2v_, name, f64, __m128d, WIDEN_D128, LOW_D128, SLEEF_D(name, accuracy)) \
     double FAC_SIMD(name, f64)(double x) { return FIRST_D(SLEEF_D(name, accuracy)(SET_D(x))); }
-#define DEFINE_UNARY_F32(name, accuracy)                                                    \
-    WIDE_TWINS_F32(UNARY, v, name, accuracy)                                                \
-    UNARY_TWIN(_ZGVbN4v_, name, f32, __m128, WIDEN_F128, LOW_F128, SLEEF_F(name, accuracy)) \
-    float FAC_SIMD(name, f32)(float x) { return FIRST_F(SLEEF_F(name, accuracy)(SET_F(x))); }
 #define DEFINE_BINARY(name, accuracy)                                                                            \
     WIDE_TWINS(BINARY, vv, name, accuracy)                                                                       \
     NARROW_TWINS(BINARY, vv, name, accuracy)                                                                     \
@@ -168,8 +170,6 @@ TRIG_OF_FLOATS(tan)
     double FAC_SIMD(name, f64)(double x) { return name(x); }
 #define DEFINE_UNARY_F64(name, accuracy) \
     double FAC_SIMD(name, f64)(double x) { return name(x); }
-#define DEFINE_UNARY_F32(name, accuracy) \
-    float FAC_SIMD(name, f32)(float x) { return name##f(x); }
 #define DEFINE_BINARY(name, accuracy)                                     \
     float FAC_SIMD(name, f32)(float x, float y) { return name##f(x, y); } \
     double FAC_SIMD(name, f64)(double x, double y) { return name(x, y); }
@@ -178,7 +178,6 @@ TRIG_OF_FLOATS(tan)
 
 FAC_SIMD_UNARY(DEFINE_UNARY)
 FAC_SIMD_UNARY_F64(DEFINE_UNARY_F64)
-FAC_SIMD_UNARY_F32(DEFINE_UNARY_F32)
 FAC_SIMD_BINARY(DEFINE_BINARY)
 
 #define NO_LIMITS(name, accuracy, f32, f64) DEFINE_UNARY(name, )

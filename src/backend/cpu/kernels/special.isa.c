@@ -1,8 +1,15 @@
-/* Loops of special functions. */
+/* Loops of special functions. Each is compiled once, over doubles and up to MOST elements, of which there is room for whole vectors: no
+   code is needed for what is left after them. Floats are converted before and after it. */
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/kernels/simd_math.h"
 #include "backend/cpu/loops.h"
+#include "backend/cpu/simd.h"
+
 #include <math.h>
+
+/* Large ones are shared by the loops that call them. */
+#undef FAC_SCALAR_HELPER
+#define FAC_SCALAR_HELPER static
 
 /* Inlined however long they are, else the loops that call them would not vectorise. */
 #define FAC_WIDE_FN static inline __attribute__((always_inline))
@@ -29,87 +36,116 @@
 
 #include "ops/scalar/wide_polynomials.h"
 
-#define FAC_LOOPS FAC_LOOPS_SPECIAL
-#define FAC_NUMBER_OF FAC_REAL_NUMBER
-
-#define FAC_T float
-#define FAC_TD FAC_F32
-#define FAC_FN(name) name##_f32
-#define FAC_MATH(name) FAC_SIMD(name, f32)
-#include "ops/scalar/special.h"
-
-#include "backend/cpu/kernels/loops_of_type.h"
-
 #define FAC_T double
-#define FAC_TD FAC_F64
+#define FAC_NUMBER_OF FAC_REAL_NUMBER
 #define FAC_FN(name) name##_f64
-#define FAC_MATH(name) FAC_SIMD(name, f64)
+#define FAC_IS_SINGLE false
 #include "ops/scalar/special.h"
+#include "ops/scalar/sums.h"
+#undef FAC_FN
+#undef FAC_IS_SINGLE
+#define FAC_FN(name) name##_single
+#define FAC_IS_SINGLE true
+#include "ops/scalar/special.h"
+#include "ops/scalar/sums.h"
+#undef FAC_FN
 
-#include "backend/cpu/kernels/loops_of_type.h"
+enum { MOST = 64, LANES = FAC_LANES_F64 };
+#define WHOLE(n) (((n) + LANES - 1) & -LANES)
 
-/* Polynomials of low degrees, which differ from one element to the next: recurrences over many elements at once, each taking its own
-   number of steps, of the same arithmetic as one alone. Elements that need another way are computed alone. */
-enum { TOGETHER = 64, LOW_DEGREE = 16 };
+/* ---- loops over doubles ------------------------------------------------------------------------------------------------------ */
+
+/* Over whole vectors, and over n elements alone. */
+#define WIDE_LOOP(name, formula, count, inputs, numbers)                                                    \
+    static void wide_##name(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
+        double *out = FAC_OPERAND(0, double);                                                               \
+        FAC_INPUTS_##inputs(1);                                                                             \
+        FAC_NUMBERS_##numbers const int64_t m = count(n);                                                   \
+        FAC_IVDEP for (int64_t i = 0; i < m; i++) out[i] = formula(FAC_VALUES_##inputs FAC_PASS_##numbers); \
+    }
+#define ALONE(n) (n)
+#define VECTOR_LOOP(name, result, inputs, numbers) WIDE_LOOP(name, name##_f64, WHOLE, inputs, numbers)
+#define SUM_LOOP(name, result, inputs, numbers) WIDE_LOOP(name, name##_f64, ALONE, inputs, numbers)
+FAC_LOOPS_SPECIAL(VECTOR_LOOP)
+FAC_LOOPS_SUMS(SUM_LOOP)
+WIDE_LOOP(erfinv_single, erfinv_single, WHOLE, 1, 0)
+WIDE_LOOP(i1e_single, i1e_single, WHOLE, 1, 0)
+WIDE_LOOP(igamma_single, igamma_single, ALONE, 2, 0)
+WIDE_LOOP(igammac_single, igammac_single, ALONE, 2, 0)
+
+/* Bessel's functions of the first kind where all arguments are small, which takes neither sine nor cosine. */
+static bool all_within(const double *a, int64_t n, double limit) {
+    bool within = true;
+    for (int64_t i = 0; i < n; i++) within &= fabs(a[i]) <= limit;
+    return within;
+}
+static double near_j0(double x) { return x == 0 ? 1 : fac__wide_j0_small(x); }
+WIDE_LOOP(near_j0, near_j0, WHOLE, 1, 0)
+WIDE_LOOP(near_j1, fac__wide_j1_small, WHOLE, 1, 0)
+static void wide_j0(char *const *p, int64_t n, const fac_loop_args *args) {
+    (all_within(FAC_OPERAND(1, const double), n, 5) ? wide_near_j0 : wide_bessel_j0)(p, n, args);
+}
+static void wide_j1(char *const *p, int64_t n, const fac_loop_args *args) {
+    (all_within(FAC_OPERAND(1, const double), n, 5) ? wide_near_j1 : wide_bessel_j1)(p, n, args);
+}
+
+/* Polynomials of low degrees, which differ from one element to the next: recurrences over vectors, each element taking its own number
+   of steps, of the same arithmetic as one alone. Elements that need another way are computed alone. */
 typedef struct polynomial {
     bool shifted, legendre;
     double first, constant; /* that of degree 1 is first x + constant */
     double (*alone)(double x, double degree);
 } polynomial;
-typedef struct together {
-    double x[TOGETHER], now[TOGETHER], before[TOGETHER];
-    int32_t degree[TOGETHER], most;
-} together;
-
-static __attribute__((noinline)) void step_chebyshev(together *t) {
-    for (int32_t k = 1; k < t->most; k++)
-        for (int64_t j = 0; j < TOGETHER; j++) {
-            const double was = t->now[j], next = FAC_MAD(2 * t->x[j], was, -t->before[j]);
-            t->before[j] = k < t->degree[j] ? was : t->before[j];
-            t->now[j] = k < t->degree[j] ? next : was;
-        }
-}
-static __attribute__((noinline)) void step_legendre(together *t) {
-    for (int32_t k = 1; k < t->most; k++) {
-        const double share = 1 / ((double)k + 1), last = k;
-        for (int64_t j = 0; j < TOGETHER; j++) {
-            const double was = t->now[j], next = FAC_MAD((2 * last + 1) * t->x[j], was, -last * t->before[j]) * share;
-            t->before[j] = k < t->degree[j] ? was : t->before[j];
-            t->now[j] = k < t->degree[j] ? next : was;
-        }
-    }
+typedef int64_t mask __attribute__((vector_size(FAC_VECTOR_BYTES)));
+static inline fac_vf64 chosen(mask which, fac_vf64 a, fac_vf64 b) {
+    return (fac_vf64)((which & (mask)a) | (~which & (mask)b));
 }
 
-#define FAC_LOW_DEGREES(T, type)                                                                      \
-    static __attribute__((noinline)) void low##type(char *const *p, int64_t n, const polynomial *k) { \
-        T *out = FAC_OPERAND(0, T);                                                                   \
-        const T *a = FAC_OPERAND(1, const T), *b = FAC_OPERAND(2, const T);                           \
-        const double turn = k->shifted ? 2 : 1, back = k->shifted ? 1 : 0;                            \
-        together t = {.most = 0};                                                                     \
-        for (int64_t m; n > 0; n -= m, a += m, b += m, out += m) {                                    \
-            t.most = 0;                                                                               \
-            m = fac__min(n, TOGETHER);                                                                \
-            for (int64_t j = 0; j < m; j++) {                                                         \
-                const double at = turn * (double)a[j] - back, v = (double)b[j];                       \
-                const bool alone = (fabs(at) == 1) | (v > LOW_DEGREE);                                \
-                const double start = v >= 1 ? k->first * at + k->constant : 1;                        \
-                t.x[j] = at;                                                                          \
-                t.now[j] = v > -1 ? start : 0;                                                        \
-                t.before[j] = 1;                                                                      \
-                t.degree[j] = alone ? -1 : v >= 2 ? (int32_t)v : 0;                                   \
-                t.most = t.degree[j] > t.most ? t.degree[j] : t.most;                                 \
-            }                                                                                         \
-            k->legendre ? step_legendre(&t) : step_chebyshev(&t);                                     \
-            for (int64_t j = 0; j < m; j++)                                                           \
-                out[j] = t.degree[j] < 0 ? (T)k->alone(t.x[j], (double)b[j]) : (T)t.now[j];           \
-        }                                                                                             \
+/* Up to degree `most`. */
+static __attribute__((noinline)) void recur(const polynomial *k, const double *x, const double *degree, double *out,
+                                            int64_t n, double most) {
+    const double turn = k->shifted ? 2 : 1, back = k->shifted ? 1 : 0;
+    for (int64_t i = 0; i < n; i += LANES) {
+        const fac_vf64 at = turn * fac_load_f64(x + i) - back, d = fac_load_f64(degree + i);
+        const fac_vf64 one = fac_splat_f64(1);
+        fac_vf64 before = one, now = chosen(d >= 1, k->first * at + k->constant, chosen(d > -1, one, one - 1));
+        for (double step = 1; step < most; step += 1) {
+            const double slope = k->legendre ? 2 * step + 1 : 2, last = k->legendre ? step : 1,
+                         share = k->legendre ? 1 / (step + 1) : 1;
+            const fac_vf64 next = fac_fma_f64(slope * at, now, -last * before) * share;
+            const mask more = d >= step + 1;
+            before = chosen(more, now, before);
+            now = chosen(more, next, now);
+        }
+        fac_store_f64(out + i, now);
     }
-FAC_LOW_DEGREES(float, _of_f32)
-FAC_LOW_DEGREES(double, _of_f64)
-#undef FAC_LOW_DEGREES
+}
+static __attribute__((noinline)) void run_polynomial(char *const *p, int64_t n, const polynomial *k) {
+    enum { LOW_DEGREE = 16 };
+    const double turn = k->shifted ? 2 : 1, back = k->shifted ? 1 : 0;
+    double *out = FAC_OPERAND(0, double), x[MOST], degree[MOST];
+    fac_vf64 most = {0};
+    mask alone = {0};
+    n = WHOLE(n);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const fac_vf64 a = fac_load_f64(FAC_OPERAND(1, const double) + i),
+                       d = fac_load_f64(FAC_OPERAND(2, const double) + i), at = turn * a - back;
+        most = chosen(d > most, d, most);
+        alone |= (at == 1) | (at == -1) | (d > LOW_DEGREE);
+        fac_store_f64(x + i, a), fac_store_f64(degree + i, d);
+    }
+    double highest = 0;
+    int64_t any = 0;
+    for (int j = 0; j < LANES; j++) highest = most[j] > highest ? most[j] : highest, any |= alone[j];
+    recur(k, x, degree, out, n, highest > LOW_DEGREE ? LOW_DEGREE : trunc(highest));
+    for (int64_t i = 0; any && i < n; i++) {
+        const double at = turn * x[i] - back;
+        if (fabs(at) == 1 || degree[i] > LOW_DEGREE) out[i] = k->alone(at, degree[i]);
+    }
+}
 
 /* X(name, formula, shifted, legendre, first, constant): -0.0 leaves the sign of 0. */
-#define FAC_POLYNOMIALS(X)                                    \
+#define POLYNOMIALS(X)                                        \
     X(chebyshev_t, chebyshev_t, false, false, 1, -0.0)        \
     X(chebyshev_u, chebyshev_u, false, false, 2, -0.0)        \
     X(chebyshev_v, chebyshev_v, false, false, 2, -1)          \
@@ -119,21 +155,68 @@ FAC_LOW_DEGREES(double, _of_f64)
     X(shifted_chebyshev_v, chebyshev_v, true, false, 2, -1)   \
     X(shifted_chebyshev_w, chebyshev_w, true, false, 2, 1)    \
     X(legendre, legendre, false, true, 1, -0.0)
-#define FAC_POLYNOMIAL_LOOP(name, formula, shifted, legendre, first, constant)                                   \
-    static const polynomial of_##name = {shifted, legendre, first, constant, fac__wide_##formula};               \
-    static void low_##name##_f32(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
-        low_of_f32(p, n, &of_##name);                                                                            \
-    }                                                                                                            \
-    static void low_##name##_f64(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
-        low_of_f64(p, n, &of_##name);                                                                            \
+#define POLYNOMIAL_LOOP(name, formula, shifted, legendre, first, constant)                                  \
+    static const polynomial of_##name = {shifted, legendre, first, constant, fac__wide_##formula};          \
+    static void wide_##name(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
+        run_polynomial(p, n, &of_##name);                                                                   \
     }
-FAC_POLYNOMIALS(FAC_POLYNOMIAL_LOOP)
-#define FAC_POLYNOMIAL_INSTALL(name, ...)               \
-    table[FAC_LOOP_##name][FAC_F32] = low_##name##_f32; \
-    table[FAC_LOOP_##name][FAC_F64] = low_##name##_f64;
+POLYNOMIALS(POLYNOMIAL_LOOP)
+
+/* ---- loops over tensors' elements ---------------------------------------------------------------------------------------------- */
+
+/* Elements are copied where there is room for whole vectors, zeros, which every function takes, after the last ones. */
+typedef struct room {
+    double in[2][MOST], out[MOST];
+    char *p[3];
+} room;
+#define IN_PIECES(T, name)                                                                                       \
+    static __attribute__((noinline)) void name(char *const *p, int64_t n, const fac_loop_args *args, int inputs, \
+                                               fac_loop wide) {                                                  \
+        room r;                                                                                                  \
+        T piece[MOST];                                                                                           \
+        r.p[0] = (char *)r.out, r.p[1] = (char *)r.in[0], r.p[2] = (char *)r.in[1];                              \
+        for (int64_t done = 0, m; done < n; done += m) {                                                         \
+            m = fac__min(n - done, MOST);                                                                        \
+            const size_t bytes = (size_t)m * sizeof(T);                                                          \
+            for (int k = 0; k < inputs; k++) {                                                                   \
+                const T *a = FAC_OPERAND(k + 1, const T) + done;                                                 \
+                if (m < MOST) memset(piece, 0, sizeof piece), memcpy(piece, a, bytes), a = piece;                \
+                for (int i = 0; i < MOST; i++) r.in[k][i] = (double)a[i];                                        \
+            }                                                                                                    \
+            wide(r.p, m, args);                                                                                  \
+            T *out = FAC_OPERAND(0, T) + done, *to = m < MOST ? piece : out;                                     \
+            for (int i = 0; i < MOST; i++) to[i] = (T)r.out[i];                                                  \
+            if (m < MOST) memcpy(out, piece, bytes);                                                             \
+        }                                                                                                        \
+    }
+IN_PIECES(float, floats)
+IN_PIECES(double, doubles)
+
+#define LOOP(name, wide, pieces, inputs) \
+    static void name(char *const *p, int64_t n, const fac_loop_args *args) { pieces(p, n, args, inputs, wide); }
+#define BOTH_LOOPS(name, result, inputs, numbers)    \
+    LOOP(name##_of_f32, wide_##name, floats, inputs) \
+    LOOP(name##_of_f64, wide_##name, doubles, inputs)
+FAC_LOOPS_SPECIAL(BOTH_LOOPS)
+FAC_LOOPS_SUMS(BOTH_LOOPS)
+FAC_LOOPS_POLYNOMIALS(BOTH_LOOPS)
+LOOP(erfinv_single_of_f32, wide_erfinv_single, floats, 1)
+LOOP(i1e_single_of_f32, wide_i1e_single, floats, 1)
+LOOP(igamma_single_of_f32, wide_igamma_single, floats, 2)
+LOOP(igammac_single_of_f32, wide_igammac_single, floats, 2)
+BOTH_LOOPS(j0, VALUE, 1, 0)
+BOTH_LOOPS(j1, VALUE, 1, 0)
 
 void FAC_ISA_NAME(fac__install_special)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
-    install_f32(table);
-    install_f64(table);
-    FAC_POLYNOMIALS(FAC_POLYNOMIAL_INSTALL)
+#define INSTALL_AS(name, f32, f64) table[FAC_LOOP_##name][FAC_F32] = f32, table[FAC_LOOP_##name][FAC_F64] = f64;
+#define INSTALL(name, ...) INSTALL_AS(name, name##_of_f32, name##_of_f64)
+    FAC_LOOPS_SPECIAL(INSTALL)
+    FAC_LOOPS_SUMS(INSTALL)
+    FAC_LOOPS_POLYNOMIALS(INSTALL)
+    INSTALL_AS(erfinv, erfinv_single_of_f32, erfinv_of_f64)
+    INSTALL_AS(i1e, i1e_single_of_f32, i1e_of_f64)
+    INSTALL_AS(igamma, igamma_single_of_f32, igamma_of_f64)
+    INSTALL_AS(igammac, igammac_single_of_f32, igammac_of_f64)
+    INSTALL_AS(bessel_j0, j0_of_f32, j0_of_f64)
+    INSTALL_AS(bessel_j1, j1_of_f32, j1_of_f64)
 }

@@ -23,6 +23,26 @@ static inline fac_vf32 fac__vexp_clamp(fac_vf32 x) {
 #endif
 }
 
+/* 1 / x of a normal x whose inverse is one, within 2^-23 of its size, and of doubles within 2^-27: quicker than a quotient where the
+   processor has estimates. */
+static inline fac_vf32 fac__vinverse(fac_vf32 x) {
+#if FAC_VECTOR_BYTES == 64
+    const fac_vf32 i = (fac_vf32)_mm512_rcp14_ps((__m512)x);
+    return fac_fma_f32(i, fac_fma_f32(-x, i, fac_splat_f32(1)), i);
+#else
+    return 1 / x;
+#endif
+}
+static inline fac_vf64 fac__vinverse_f64(fac_vf64 x) {
+#if FAC_VECTOR_BYTES == 64
+    const fac_vf64 i = (fac_vf64)_mm512_rcp14_pd((__m512d)x);
+#else
+    typedef float narrow __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
+    const fac_vf64 i = __builtin_convertvector(1 / __builtin_convertvector(x, narrow), fac_vf64);
+#endif
+    return fac_fma_f64(i, fac_fma_f64(-x, i, fac_splat_f64(1)), i);
+}
+
 /* y * 2^n in two steps, so that neither factor leaves the range. */
 static inline fac_vf32 fac__vscale(fac_vf32 y, fac_vi32 n) {
     fac_vi32 a = n >> 1, b = n - a;
@@ -76,6 +96,27 @@ static inline fac_vf64 fac__vexp_f64(fac_vf64 x) {
                 second = all - first; /* 1,024 more than their parts each */
     return y * (fac_vf64)((first - 1) << 52) * (fac_vf64)((second - 1) << 52);
 #endif
+}
+
+/* tanh of doubles, within 0.85 ulp where multiplications fuse: x + x^3 P(x^2) / Q(x^2) (Moshier's Cephes) below 0.625, from there on 1 - 2 / (exp(2x) + 1),
+   where what the roundings of the sum, the quotient and the difference have lost is made up for. From 20 on it is 1. */
+static inline fac_vf64 fac__vtanh_f64(fac_vf64 x) {
+    typedef int64_t bits __attribute__((vector_size(FAC_VECTOR_BYTES)));
+#define CHOOSE(which, a, b) ((fac_vf64)((which & (bits)(a)) | (~which & (bits)(b))))
+    const fac_vf64 size = (fac_vf64)((bits)x & INT64_MAX), s = x * x, one = fac_splat_f64(1);
+    const bits far = size > 20, small = size < 0.625, sign = (bits)x & INT64_MIN;
+    const fac_vf64 e = fac__vexp_f64(2 * CHOOSE(far, 20 * one, size));
+    fac_vf64 p = fac_fma_f64(fac_splat_f64(-9.64399179425052238628e-1), s, fac_splat_f64(-9.92877231001918586564e1));
+    p = fac_fma_f64(p, s, fac_splat_f64(-1.61468768441708447952e3));
+    fac_vf64 q = fac_fma_f64(s + 1.12811678491632931402e2, s, fac_splat_f64(2.23548839060100448583e3));
+    q = fac_fma_f64(q, s, fac_splat_f64(4.84406305325125486048e3));
+    const fac_vf64 over = CHOOSE(small, q, e + 1), top = CHOOSE(small, p, 2 * one);
+    const fac_vf64 inverse = fac__vinverse_f64(over), ratio = top * inverse;
+    const fac_vf64 lost = (fac_vf64)((bits)(1 - (over - e)) & ~small);
+    const fac_vf64 low = (fac_fma_f64(-ratio, over, top) - ratio * lost) * inverse;
+    const fac_vf64 up = 1 - ratio, large = up + (((1 - up) - ratio) - low);
+    return CHOOSE(small, fac_fma_f64(x * s, ratio + low, x), (fac_vf64)((bits)large | sign));
+#undef CHOOSE
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Sines, cosines and tangents of whole vectors of floats up to FAC_VTRIG_MOST, within 1 ulp; a caller takes others for larger numbers.
+/* Sines, cosines and tangents of whole vectors of floats up to FAC_VTRIG_MOST, within 1 ulp, and arc tangents; a caller takes others for larger numbers.
    NaN stays NaN. They need fused multiplication. For *.isa.c files only.
    x = n pi/2 + h + l, with |h| <= pi/4 and l what rounding h has lost; the polynomials are minimax in h^2, fitted. */
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_VTRIG_H
@@ -71,10 +71,31 @@ static inline fac_vf32 fac__vtan(fac_vf32 x) {
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) p = fac_fma_f32(p, s, fac_splat_f32(of[i]));
     const fac_vf32 slope = fac_fma_f32(s, s, s); /* and 1, of the tangent at h */
     const fac_vf32 rest = fac_fma_f32(cube, p, fac_fma_f32(cube_low, p, fac_fma_f32(l, slope, l)));
-    const fac_vf32 t = h + rest, t_low = (h - t) + rest, i = -1 / t;
+    const fac_vf32 t = h + rest, t_low = (h - t) + rest, i = -fac__vinverse(t);
     const fac_vf32 lack = fac_fma_f32(i, t_low, fac_fma_f32(i, t, fac_splat_f32(1)));
     const fac_vf32 inverse = fac_fma_f32(i, lack, i);
     return (fac_vf32)((((fac_vi32)inverse & odd) | ((fac_vi32)t & ~odd)) ^ ((fac_vi32)x ^ (fac_vi32)size));
+}
+
+/* Within 1.03 ulp: of y, |x| or its inverse if that is below 1, y + y^3 P(y^2), a minimax fit, and pi/2 less that where y is the
+   inverse; what the roundings of y and of pi/2 - y have lost is made up for. */
+static inline fac_vf32 fac__vatan(fac_vf32 x) {
+    static const float of[] = {-0x1.e6a0ecp-8f, 0x1.753040p-6f,  -0x1.7080bap-5f, 0x1.150a00p-4f, -0x1.6953bcp-4f,
+                               0x1.c51170p-4f,  -0x1.247620p-3f, 0x1.99981cp-3f,  -0x1.555552p-2f};
+    const fac_vf32 size = fac__vtrig_size(x), one = fac_splat_f32(1), most = fac_splat_f32(0x1p+64f);
+    const fac_vi32 far = size > one, most_far = size > most;
+    const fac_vf32 top = (fac_vf32)(((fac_vi32)one & far) | ((fac_vi32)size & ~far));
+    fac_vf32 over = (fac_vf32)(((fac_vi32)size & far) | ((fac_vi32)one & ~far));
+    over = (fac_vf32)(((fac_vi32)most & most_far) | ((fac_vi32)over & ~most_far));
+    const fac_vf32 y = top * fac__vinverse(over), s = y * y;
+    fac_vf32 p = fac_splat_f32(0x1.29687ep-10f);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) p = fac_fma_f32(p, s, fac_splat_f32(of[i]));
+    /* pi/2 is 0x1.921fb6p+0 - 0x1.777a5cp-25. */
+    const fac_vf32 lost = fac_fma_f32(fac_fma_f32(-y, over, one), 0.5f * y, fac_splat_f32(0x1.777a5cp-25f));
+    const fac_vf32 ps = p * s, near = fac_fma_f32(ps, y, y);
+    const fac_vf32 half = fac_splat_f32(0x1.921fb6p+0f), rest = half - y, cut = (half - rest) - y;
+    const fac_vf32 beyond = rest + (cut - fac_fma_f32(ps, y, lost));
+    return (fac_vf32)(((fac_vi32)beyond & far) | ((fac_vi32)near & ~far) | ((fac_vi32)x ^ (fac_vi32)size));
 }
 
 #endif

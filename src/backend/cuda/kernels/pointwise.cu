@@ -46,10 +46,13 @@ KDEV double gelu(double x) { return x * normcdf(x); }
 
 #define K_NUMBER(o) (o).number[0]
 #define K_NUMBER_OF(k) (FAC_T) p.f[k]
-#define K_LOOPS(X)         \
-    FAC_LOOPS_REAL(X)      \
-    FAC_LOOPS_PIECEWISE(X) \
-    FAC_LOOPS_MATH(X) FAC_LOOPS_ACTIVATION(X) FAC_LOOPS_SPECIAL(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
+#define K_LOOPS(X)          \
+    FAC_LOOPS_REAL(X)       \
+    FAC_LOOPS_PIECEWISE(X)  \
+    FAC_LOOPS_MATH(X)       \
+    FAC_LOOPS_ACTIVATION(X) \
+    FAC_LOOPS_SPECIAL(X) FAC_LOOPS_SUMS(X) FAC_LOOPS_POLYNOMIALS(X) FAC_LOOPS_TRUTH(X) FAC_LOOPS_SELECT(X)
+#define FAC_IS_SINGLE (sizeof(FAC_T) == sizeof(float))
 
 #define FAC_T float
 #define FAC_FN(name) s_##name##_f32
@@ -62,9 +65,11 @@ KDEV double gelu(double x) { return x * normcdf(x); }
 #include "ops/scalar/activation.h"
 #include "ops/scalar/math.h"
 #include "ops/scalar/piecewise.h"
+#include "ops/scalar/polynomials.h"
 #include "ops/scalar/real.h"
 #include "ops/scalar/select.h"
 #include "ops/scalar/special.h"
+#include "ops/scalar/sums.h"
 #include "ops/scalar/truth.h"
 
 #include "pointwise_body.h"
@@ -80,9 +85,11 @@ KDEV double gelu(double x) { return x * normcdf(x); }
 #include "ops/scalar/activation.h"
 #include "ops/scalar/math.h"
 #include "ops/scalar/piecewise.h"
+#include "ops/scalar/polynomials.h"
 #include "ops/scalar/real.h"
 #include "ops/scalar/select.h"
 #include "ops/scalar/special.h"
+#include "ops/scalar/sums.h"
 #include "ops/scalar/truth.h"
 
 #include "pointwise_body.h"
