@@ -18,7 +18,7 @@ typedef struct weights {
     int64_t m, n, k, group; /* group 0: 8 bits */
     const char *codes;      /* row-major */
     const float *numbers;   /* 8 bits: scales [n]; 4 bits: [n, k / group, 2] */
-    const float *x;         /* [m, k]; for 4 bits the even columns of a row come first */
+    const float *x;         /* [m, k]; for 4 bits as fac__dot_i4 takes it */
     fac_dtype dtype;
     char *out; /* few rows: [m, n] of dtype; else float32 [n, k] */
 } weights;
@@ -28,19 +28,29 @@ static fac_row4 row_of(const weights *w, int64_t j) {
     return (fac_row4){(const uint8_t *)w->codes + j * (w->k / 2), numbers, w->k, w->group};
 }
 
+/* From one row of x to the next. */
+static int64_t x_stride(const weights *w) { return w->k + (w->group ? 2 * (w->k / w->group) : 0); }
+
+/* Columns are stored some at a time, as a call for each would take as long as its sum. */
 static fac_status dot_range(void *context, int64_t begin, int64_t end) {
+    enum { SOME = 32 };
     const weights *w = context;
     const int64_t item = fac__dtype_size(w->dtype);
-    float sums[FEW];
-    for (int64_t j = begin; j < end; j++) {
-        if (w->group) {
-            const fac_row4 row = row_of(w, j);
-            FAC_ISA_PICK(fac__dot_i4)(&row, w->x, w->k, w->m, sums);
-        } else {
-            FAC_ISA_PICK(fac__dot_i8)(w->x, w->k, w->m, (const int8_t *)w->codes + j * w->k, w->k, sums);
-            for (int64_t r = 0; r < w->m; r++) sums[r] *= w->numbers[j];
+    float sums[FEW], all[FEW][SOME];
+    for (int64_t at = begin; at < end; at += SOME) {
+        const int64_t n = fac__min(SOME, end - at);
+        for (int64_t j = 0; j < n; j++) {
+            if (w->group) {
+                const fac_row4 row = row_of(w, at + j);
+                FAC_ISA_PICK(fac__dot_i4)(&row, w->x, x_stride(w), w->m, sums);
+            } else {
+                const int8_t *codes = (const int8_t *)w->codes + (at + j) * w->k;
+                FAC_ISA_PICK(fac__dot_i8)(w->x, w->k, w->m, codes, w->k, sums);
+            }
+            for (int64_t r = 0; r < w->m; r++) all[r][j] = w->group ? sums[r] : sums[r] * w->numbers[at + j];
         }
-        fac__tile_store(FAC_ACC_F32, sums, w->out + j * item, w->dtype, w->n, w->m);
+        for (int64_t r = 0; r < w->m; r++)
+            fac__tile_store(FAC_ACC_F32, all[r], w->out + (r * w->n + at) * item, w->dtype, 1, n);
     }
     return FAC_OK;
 }
@@ -75,11 +85,17 @@ static void load_numbers(const fac_tensor *t, float *out) {
     }
 }
 
-static void load_halves_first(const fac_tensor *x, float *out) {
-    const int64_t item = fac__dtype_size((fac_dtype)x->dtype), k = x->sizes[1], half = k / 2;
+/* Rows of x as fac__dot_i4 takes them. */
+static void load_halves_first(const weights *w, const fac_tensor *x, float *out) {
+    const int64_t item = fac__dtype_size((fac_dtype)x->dtype), half = w->k / 2;
     const char *from = fac__data(x);
-    for (int64_t r = 0; r < 2 * x->sizes[0]; r++)
-        fac__tile_load(FAC_ACC_F32, out + r * half, from + (r / 2 * k + r % 2) * item, (fac_dtype)x->dtype, 2, half);
+    for (int64_t r = 0; r < w->m; r++, out += x_stride(w)) {
+        for (int64_t odd = 0; odd < 2; odd++)
+            fac__tile_load(FAC_ACC_F32, out + odd * half, from + (r * w->k + odd) * item, (fac_dtype)x->dtype, 2, half);
+        float *sums = out + w->k;
+        memset(sums, 0, (size_t)(w->k / w->group * 2) * sizeof *sums);
+        for (int64_t i = 0; i < w->k; i++) sums[i / w->group * 2 + 1] += out[i % 2 * half + i / 2];
+    }
 }
 
 static fac_status take_floats(int64_t n, fac_workspace *out) {
@@ -91,19 +107,21 @@ static fac_status take_floats(int64_t n, fac_workspace *out) {
 /* Few rows of x: all operands row-major. */
 static fac_status multiply_few(weights *w, const fac_tensor *x, const fac_tensor *numbers, fac_tensor **out) {
     int64_t n;
-    FAC_CHECK(fac__mul(w->m, w->k, &n) && fac__add(n, numbers->numel, &n), FAC_ERR_OVERFLOW, "too many elements");
+    FAC_CHECK(fac__mul(w->m, x_stride(w), &n) && fac__add(n, numbers->numel, &n), FAC_ERR_OVERFLOW,
+              "too many elements");
     fac_workspace taken;
     FAC_TRY(take_floats(n, &taken));
     float *room = (float *)(void *)taken.at;
     fac_status st = fac__empty((const int64_t[]){w->m, w->n}, 2, w->dtype, x->device, out);
     if (st == FAC_OK && (*out)->numel) {
-        w->x = room, w->numbers = room + w->m * w->k, w->out = fac__data(*out);
+        float *of_columns = room + w->m * x_stride(w);
+        w->x = room, w->numbers = of_columns, w->out = fac__data(*out);
         if (numbers->numel && w->group)
-            load_numbers(numbers, room + w->m * w->k);
+            load_numbers(numbers, of_columns);
         else if (numbers->numel)
-            load_floats(numbers, room + w->m * w->k);
+            load_floats(numbers, of_columns);
         if (w->k && w->group)
-            load_halves_first(x, room);
+            load_halves_first(w, x, room);
         else if (w->k)
             load_floats(x, room);
         st = fac__parallel_for(0, w->n, fac__grain(FAC_GRAIN, fac__mul_or_max(w->m, w->k)), dot_range, w);
@@ -193,15 +211,10 @@ static fac_status look_up_range(void *context, int64_t begin, int64_t end) {
         }
         const uint8_t *row = l->table + index_at(l, i) * l->bytes;
         float *out = l->out + i * l->n;
-        if (l->four) {
-            uint16_t pair[2];
-            memcpy(pair, row + l->bytes - sizeof pair, sizeof pair);
-            FAC_ISA_PICK(fac__look_up_4)(row, l->n, fac__f16_to_f32(pair[0]), fac__f16_to_f32(pair[1]), out);
-        } else {
-            float pair[2];
-            memcpy(pair, row + l->bytes - sizeof pair, sizeof pair);
-            FAC_ISA_PICK(fac__look_up_8)(row, l->n, pair[0], pair[1], out);
-        }
+        if (l->four)
+            FAC_ISA_PICK(fac__look_up_4)(row, l->n, out);
+        else
+            FAC_ISA_PICK(fac__look_up_8)(row, l->n, out);
     }
     return FAC_OK;
 }
