@@ -2,6 +2,7 @@
    language model does for one token; for many the weights are made float32 first and multiplied as such. Tasks are cut by shape, and
    no sum is split. */
 #include "backend/cpu/kernels/low_bits.h"
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
@@ -23,13 +24,20 @@ typedef struct weights {
     char *out; /* few rows: [m, n] of dtype; else float32 [n, k] */
 } weights;
 
+/* Whether x stays bf16 (fac_row4.narrow). */
+static bool is_narrow(const weights *w) {
+    return fac__cpu_bf16 && w->dtype == FAC_BF16 && w->k % 64 == 0 && (w->group == 32 || w->group % 64 == 0);
+}
+
 static fac_row4 row_of(const weights *w, int64_t j) {
     const float *numbers = w->numbers + 2 * j * (w->k / w->group);
-    return (fac_row4){(const uint8_t *)w->codes + j * (w->k / 2), numbers, w->k, w->group};
+    return (fac_row4){(const uint8_t *)w->codes + j * (w->k / 2), numbers, w->k, w->group, is_narrow(w)};
 }
 
 /* From one row of x to the next. */
-static int64_t x_stride(const weights *w) { return w->k + (w->group ? 2 * (w->k / w->group) : 0); }
+static int64_t x_stride(const weights *w) {
+    return w->group ? (is_narrow(w) ? w->k / 2 : w->k) + 2 * (w->k / w->group) : w->k;
+}
 
 /* Columns are stored some at a time, as a call for each would take as long as its sum. */
 static fac_status dot_range(void *context, int64_t begin, int64_t end) {
@@ -85,17 +93,28 @@ static void load_numbers(const fac_tensor *t, float *out) {
     }
 }
 
-/* Rows of x as fac__dot_i4 takes them. */
-static void load_halves_first(const weights *w, const fac_tensor *x, float *out) {
-    const int64_t item = fac__dtype_size((fac_dtype)x->dtype), half = w->k / 2;
-    const char *from = fac__data(x);
-    for (int64_t r = 0; r < w->m; r++, out += x_stride(w)) {
-        for (int64_t odd = 0; odd < 2; odd++)
-            fac__tile_load(FAC_ACC_F32, out + odd * half, from + (r * w->k + odd) * item, (fac_dtype)x->dtype, 2, half);
-        float *sums = out + w->k;
-        memset(sums, 0, (size_t)(w->k / w->group * 2) * sizeof *sums);
-        for (int64_t i = 0; i < w->k; i++) sums[i / w->group * 2 + 1] += out[i % 2 * half + i / 2];
+/* A row of x as fac__dot_i4 takes it. */
+static void load_row(const weights *w, const char *from, float *out) {
+    const int64_t item = fac__dtype_size(w->dtype), half = w->k / 2, count = w->k / w->group;
+    const bool narrow = is_narrow(w);
+    uint16_t *halves = (uint16_t *)(void *)out;
+    float *sums = out + x_stride(w) - 2 * count;
+    for (int64_t i = 0; narrow && i < w->k; i++) memcpy(halves + i % 2 * half + i / 2, from + i * item, sizeof *halves);
+    for (int64_t odd = 0; !narrow && odd < 2; odd++)
+        fac__tile_load(FAC_ACC_F32, out + odd * half, from + odd * item, w->dtype, 2, half);
+    for (int64_t i = 0, g = 0; g < count; g++) {
+        float sum = 0;
+        for (; i < (g + 1) * w->group; i++) {
+            const int64_t at = i % 2 * half + i / 2;
+            sum += narrow ? fac__bf16_to_f32(halves[at]) : out[at];
+        }
+        sums[2 * g] = 0, sums[2 * g + 1] = sum;
     }
+}
+
+static void load_halves_first(const weights *w, const fac_tensor *x, float *out) {
+    for (int64_t r = 0; r < w->m; r++)
+        load_row(w, (const char *)fac__data(x) + r * w->k * fac__dtype_size(w->dtype), out + r * x_stride(w));
 }
 
 static fac_status take_floats(int64_t n, fac_workspace *out) {

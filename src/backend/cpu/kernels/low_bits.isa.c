@@ -92,20 +92,24 @@ static inline void look_up_pairs(const uint8_t *bytes, __m512 table, __m512 *eve
     *odd = _mm512_permutexvar_ps(_mm512_srli_epi32(code, 4), table);
 }
 
-/* A group's sum of codes is scaled as a whole, and what its weights have in common meets the sum of its columns. `rows` is a constant
-   where this is inlined. */
-__attribute__((always_inline)) static inline void dot_rows(const fac_row4 *w, const float *x, int64_t ldx, int rows,
-                                                           float *out) {
-    const int64_t half = w->k / 2, pairs = w->group / 2, count = w->k / w->group * 2;
-    const __m512 codes = code_values();
-    __m512 sum[AT_ONCE];
-    for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
+/* What the weights of groups have in common, times the sums of their columns. */
+static __attribute__((noinline)) __m512 start_row(const fac_row4 *w, const float *sums) {
+    const int64_t count = w->k / w->group * 2;
+    __m512 sum = _mm512_setzero_ps();
     for (int64_t i = 0; i < count; i += 16) {
         const __mmask16 m = (__mmask16)(count - i >= 16 ? 0xffff : (1 << (count - i)) - 1);
-        const __m512 numbers = _mm512_maskz_loadu_ps(m, w->numbers + i);
-        for (int r = 0; r < rows; r++)
-            sum[r] = _mm512_fmadd_ps(numbers, _mm512_maskz_loadu_ps(m, x + r * ldx + w->k + i), sum[r]);
+        sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(m, w->numbers + i), _mm512_maskz_loadu_ps(m, sums + i), sum);
     }
+    return sum;
+}
+
+/* A group's sum of codes is scaled as a whole. `rows` is a constant where this is inlined. */
+__attribute__((always_inline)) static inline void dot_rows(const fac_row4 *w, const float *x, int64_t ldx, int rows,
+                                                           float *out) {
+    const int64_t half = w->k / 2, pairs = w->group / 2;
+    const __m512 codes = code_values();
+    __m512 sum[AT_ONCE];
+    for (int r = 0; r < rows; r++) sum[r] = start_row(w, x + r * ldx + w->k);
     const float *scale = w->numbers;
     for (int64_t begin = 0; begin < half; begin += pairs, scale += 2) {
         __m512 part[AT_ONCE];
@@ -121,6 +125,44 @@ __attribute__((always_inline)) static inline void dot_rows(const fac_row4 *w, co
         for (int r = 0; r < rows; r++) sum[r] = _mm512_fmadd_ps(part[r], _mm512_set1_ps(*scale), sum[r]);
     }
     for (int r = 0; r < rows; r++) out[r] = _mm512_reduce_add_ps(sum[r]);
+}
+
+/* The same of bf16, 64 columns at a time: whole groups, or two, which are the halves of vectors. A permutation of 16-bit numbers looks at
+   the low five bits of an index. */
+__attribute__((target("avx512bf16"), always_inline)) static inline void dot_narrow(const fac_row4 *w, const float *x,
+                                                                                   int64_t ldx, int rows, float *out) {
+    const int64_t half = w->k / 2, step = w->group == 32 ? 32 : w->group / 2;
+    const __m512i table = (__m512i)_mm512_cvtne2ps_pbh(code_values(), code_values());
+    const __m512i of_scale = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2);
+    const float *numbers = w->numbers;
+    __m512 sum[AT_ONCE];
+    for (int r = 0; r < rows; r++) sum[r] = start_row(w, x + r * ldx + half);
+    for (int64_t begin = 0; begin < half; begin += step) {
+        __m512 part[AT_ONCE], scale = _mm512_set1_ps(*numbers);
+        if (w->group == 32) scale = _mm512_permutexvar_ps(of_scale, _mm512_castps128_ps512(_mm_loadu_ps(numbers)));
+        numbers += w->group == 32 ? 4 : 2;
+        for (int r = 0; r < rows; r++) part[r] = _mm512_setzero_ps();
+        for (int64_t i = begin; i < begin + step; i += 32) {
+            const __m512i code =
+                _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(w->bytes + i)));
+            const __m512bh even = (__m512bh)_mm512_permutexvar_epi16(code, table),
+                           odd = (__m512bh)_mm512_permutexvar_epi16(_mm512_srli_epi16(code, 4), table);
+            for (int r = 0; r < rows; r++) {
+                const uint16_t *at = (const uint16_t *)(const void *)(x + r * ldx) + i;
+                part[r] = _mm512_dpbf16_ps(part[r], (__m512bh)_mm512_loadu_si512(at), even);
+                part[r] = _mm512_dpbf16_ps(part[r], (__m512bh)_mm512_loadu_si512(at + half), odd);
+            }
+        }
+        for (int r = 0; r < rows; r++) sum[r] = _mm512_fmadd_ps(part[r], scale, sum[r]);
+    }
+    for (int r = 0; r < rows; r++) out[r] = _mm512_reduce_add_ps(sum[r]);
+}
+
+__attribute__((target("avx512bf16"))) static void dot_all_narrow(const fac_row4 *w, const float *x, int64_t ldx,
+                                                                 int64_t rows, float *out) {
+    int64_t r = 0;
+    for (; r + AT_ONCE <= rows; r += AT_ONCE) dot_narrow(w, x + r * ldx, ldx, AT_ONCE, out + r);
+    for (; r < rows; r++) dot_narrow(w, x + r * ldx, ldx, 1, out + r);
 }
 
 static void unpack_fast(const fac_row4 *w, float *out) {
@@ -143,6 +185,10 @@ static void unpack_fast(const fac_row4 *w, float *out) {
 void FAC_ISA_NAME(fac__dot_i4)(const fac_row4 *w, const float *x, int64_t ldx, int64_t rows, float *out) {
     int64_t r = 0;
 #if FAC_ISA_LEVEL >= 2
+    if (w->narrow) {
+        dot_all_narrow(w, x, ldx, rows, out);
+        return;
+    }
     if (w->group % (2 * PAIRS) == 0) {
         for (; r + AT_ONCE <= rows; r += AT_ONCE) dot_rows(w, x + r * ldx, ldx, AT_ONCE, out + r);
         for (; r < rows; r++) dot_rows(w, x + r * ldx, ldx, 1, out + r);
@@ -168,13 +214,15 @@ void FAC_ISA_NAME(fac__look_up_8)(const uint8_t *restrict row, int64_t n, float 
     memcpy(pair, row + n, sizeof pair);
     int64_t i = 0;
 #if FAC_ISA_LEVEL >= 2
-    for (; i + V <= n; i += V) {
-        const __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(row + i)));
-        const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(codes), _mm512_set1_ps(pair[0]));
-        _mm512_storeu_ps(out + i, _mm512_add_ps(scaled, _mm512_set1_ps(pair[1])));
+    for (; i < n; i += V) {
+        const __mmask16 m = (__mmask16)(n - i >= V ? 0xffff : (1 << (n - i)) - 1);
+        const __m512 codes = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, row + i)));
+        const __m512 scaled = _mm512_mul_ps(codes, _mm512_set1_ps(pair[0]));
+        _mm512_mask_storeu_ps(out + i, m, _mm512_add_ps(scaled, _mm512_set1_ps(pair[1])));
     }
-#endif
+#else
     for (; i < n; i++) out[i] = (float)row[i] * pair[0] + pair[1];
+#endif
 }
 
 /* Of float16. */

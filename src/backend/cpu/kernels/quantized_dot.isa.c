@@ -116,14 +116,12 @@ void FAC_ISA_NAME(fac__dot_u8s8)(const uint8_t *a, int64_t lda, const int8_t *b,
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------------------ */
 
-#if FAC_ISA_LEVEL >= 1
 /* Four codes of row r. */
 static inline int32_t four(const fac_tile_rows *t, int r, int64_t at) {
     int32_t x;
     memcpy(&x, t->rows[r] + at, sizeof x);
     return x;
 }
-#endif
 
 #if FAC_ISA_LEVEL >= 2
 /* `vectors`, of 16 columns, is a constant where this is inlined. */
@@ -159,45 +157,43 @@ __attribute__((target("avx512vnni"))) static void tile_16(const fac_tile_rows *t
 }
 #endif
 
-#if PAIRS
-/* Rows r and r + 1 with 16 columns from `w` on, of a panel of `width`: even codes and weights make one product of pairs, odd ones the
-   other. */
+#if FAC_ISA_LEVEL < 2 || PAIRS
+/* Sums of the products of two 16-bit numbers in each lane. */
+#if FAC_ISA_LEVEL >= 1
+enum { BYTES = 32 };
+#define PRODUCTS(a, b) (words) _mm256_madd_epi16((__m256i)(a), (__m256i)(b))
+#elif FAC_ISA_X86
+enum { BYTES = 16 };
+#define PRODUCTS(a, b) (words) _mm_madd_epi16((__m128i)(a), (__m128i)(b))
+#else
+enum { BYTES = 16 };
+#define PRODUCTS(a, b) (((words)(a) << 16 >> 16) * ((words)(b) << 16 >> 16) + ((words)(a) >> 16) * ((words)(b) >> 16))
+#endif
+typedef int32_t words __attribute__((vector_size(BYTES)));
+typedef int16_t halves __attribute__((vector_size(BYTES)));
+typedef uint16_t unsigned_halves __attribute__((vector_size(BYTES)));
+
+/* Rows r and r + 1 with BYTES / 2 columns from `w` on, of a panel of `width`: even codes and weights make one product of pairs, odd ones
+   the other. */
 static void tile_pairs(const fac_tile_rows *t, int r, const int8_t *w, int64_t width, int32_t *out, int64_t ldo) {
-    const __m256i low = _mm256_set1_epi16(0xff);
-    __m256i sum[2][2];
-    for (int i = 0; i < 4; i++) sum[i / 2][i % 2] = _mm256_setzero_si256();
+    words sum[2][2] = {0};
     for (int64_t tap = 0; tap < t->taps; tap++) {
         const int64_t begin = t->offsets[tap], end = begin + t->depth;
         for (int64_t i = begin; i < end; i += 4, w += width * 4) {
-            __m256i even[2], odd[2];
+            halves even[2], odd[2];
             for (int v = 0; v < 2; v++) {
-                const __m256i all = _mm256_loadu_si256((const __m256i *)(const void *)(w + 32 * v));
-                even[v] = _mm256_srai_epi16(_mm256_slli_epi16(all, 8), 8), odd[v] = _mm256_srai_epi16(all, 8);
+                halves all;
+                memcpy(&all, w + BYTES * v, sizeof all);
+                even[v] = (halves)((unsigned_halves)all << 8) >> 8, odd[v] = all >> 8;
             }
             for (int row = 0; row < 2; row++) {
-                const __m256i x = _mm256_set1_epi32(four(t, r + row, i)), xe = _mm256_and_si256(x, low),
-                              xo = _mm256_srli_epi16(x, 8);
-                for (int v = 0; v < 2; v++) {
-                    const __m256i a = _mm256_madd_epi16(xe, even[v]), b = _mm256_madd_epi16(xo, odd[v]);
-                    sum[row][v] = _mm256_add_epi32(sum[row][v], _mm256_add_epi32(a, b));
-                }
+                const unsigned_halves x = (unsigned_halves)(four(t, r + row, i) - (words){0}), xe = x & 255,
+                                      xo = x >> 8;
+                for (int v = 0; v < 2; v++) sum[row][v] += PRODUCTS(xe, even[v]) + PRODUCTS(xo, odd[v]);
             }
         }
     }
-    for (int i = 0; i < 4; i++)
-        _mm256_storeu_si256((__m256i *)(void *)(out + i / 2 * ldo + i % 2 * 8), sum[i / 2][i % 2]);
-}
-#elif FAC_ISA_LEVEL < 2
-static void tile_plain(const fac_tile_rows *t, const int8_t *w, int64_t width, int32_t *out, int64_t ldo) {
-    for (int r = 0; r < FAC_TILE_ROWS; r++) memset(out + r * ldo, 0, (size_t)width * sizeof *out);
-    for (int64_t tap = 0; tap < t->taps; tap++)
-        for (int64_t i = 0; i < t->depth; i += 4, w += width * 4)
-            for (int r = 0; r < FAC_TILE_ROWS; r++) {
-                const uint8_t *x = t->rows[r] + t->offsets[tap] + i;
-                for (int64_t j = 0; j < width; j++)
-                    out[r * ldo + j] +=
-                        x[0] * w[4 * j] + x[1] * w[4 * j + 1] + x[2] * w[4 * j + 2] + x[3] * w[4 * j + 3];
-            }
+    for (int i = 0; i < 4; i++) memcpy(out + i / 2 * ldo + i % 2 * (BYTES / 4), &sum[i / 2][i % 2], BYTES);
 }
 #endif
 
@@ -209,13 +205,11 @@ void FAC_ISA_NAME(fac__tile_u8s8)(const fac_tile_rows *t, const int8_t *panel, i
         return;
     }
 #endif
-#if PAIRS
+#if FAC_ISA_LEVEL < 2 || PAIRS
     for (int r = 0; r < FAC_TILE_ROWS; r += 2)
-        for (int64_t j = 0; j < width; j += 16) tile_pairs(t, r, panel + 4 * j, width, out + r * ldo + j, ldo);
-#elif FAC_ISA_LEVEL >= 2
-    fac__tile_u8s8_avx2(t, panel, width, out, ldo);
+        for (int64_t j = 0; j < width; j += BYTES / 2) tile_pairs(t, r, panel + 4 * j, width, out + r * ldo + j, ldo);
 #else
-    tile_plain(t, panel, width, out, ldo);
+    fac__tile_u8s8_avx2(t, panel, width, out, ldo);
 #endif
 }
 
