@@ -47,7 +47,7 @@ set(facula_framed_sources ${facula_sources} ${facula_small_sources})
 list(FILTER facula_framed_sources EXCLUDE REGEX "/src/(core|dispatch|autograd|base)/")
 set_property(SOURCE ${facula_framed_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-fno-omit-frame-pointer>)
 list(APPEND facula_small_sources ${facula_sources})
-list(FILTER facula_small_sources INCLUDE REGEX "/gen/|/src/(ops/composite|ops/batch|autograd/formulas|jit|io)/")
+list(FILTER facula_small_sources INCLUDE REGEX "/gen/|/src/(ops/composite|ops/batch|autograd/formulas|jit|io|backend/cpu/kernels/quantized_linear\\.c)")
 set_property(SOURCE ${facula_small_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
 # An error handler that is called from here may throw.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/core/error.c PROPERTIES COMPILE_OPTIONS -fexceptions)

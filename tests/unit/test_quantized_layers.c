@@ -147,6 +147,27 @@ static void packed_rows_have_pytorchs_bytes(void **state) {
     assert_error(FAC_ERR_INDEX, "");
 }
 
+static double furthest(fac_tensor *a, fac_tensor *b) {
+    return fac_item(fac_max(fac_abs(fac_sub(fac_to(a, .dtype = FAC_F64), fac_to(b, .dtype = FAC_F64)))));
+}
+
+/* Rows shorter than a vector, and some that are not a whole number of them. */
+static void rows_of_all_lengths_are_looked_up(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {2, 14, 16, 30, 38, 72};
+    for (size_t i = 0; i < FAC_COUNT(lengths); i++) {
+        FAC_SCOPE(s);
+        seed = (uint32_t)i + 60;
+        const int64_t picked[] = {4, 0, 3};
+        fac_tensor *w = floats(FAC_INTS(5, lengths[i])), *index = fac_tensor_from(picked, FAC_I64, FAC_INTS(3));
+        fac_tensor *rows = fac_index_select(w, 0, index);
+        fac_tensor *bytes = fac_quantized_embedding_byte(fac_quantized_embedding_bag_byte_prepack(w), index),
+                   *halves = fac_quantized_embedding_4bit(fac_quantized_embedding_bag_4bit_prepack(w), index);
+        assert_true(furthest(bytes, rows) <= 8.0 / 255 / 2 + 1e-5);
+        assert_true(furthest(halves, rows) <= 8.0 / 15);
+    }
+}
+
 /* ---- integers computed here ---------------------------------------------------------------------------------------------- */
 
 /* One result of a product: exact sums, and the rounding that quantized_linear.c states. */
@@ -341,10 +362,6 @@ static void quantized_layers_refuse_what_does_not_fit_S024(void **state) {
 
 /* ---- floating activations -------------------------------------------------------------------------------------------------- */
 
-static double furthest(fac_tensor *a, fac_tensor *b) {
-    return fac_item(fac_max(fac_abs(fac_sub(fac_to(a, .dtype = FAC_F64), fac_to(b, .dtype = FAC_F64)))));
-}
-
 static void dynamic_linear_is_the_product_of_what_codes_stand_for(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -454,7 +471,7 @@ static void weights_of_few_bits_multiply_as_what_they_stand_for(void **state) {
 /* Few rows and many, whole vectors and rests, groups that are looked up at once and those that are not: row 0 is always the same. */
 static void weights_of_few_bits_multiply_alike_for_few_and_many_rows(void **state) {
     (void)state;
-    static const int64_t depths[][2] = {{192, 32}, {192, 64}, {90, 6}, {66, 33}};
+    static const int64_t depths[][2] = {{192, 32}, {192, 64}, {96, 32}, {256, 128}, {90, 6}, {66, 33}};
     for (size_t i = 0; i < FAC_COUNT(depths); i++) {
         FAC_SCOPE(s);
         seed = 21;
@@ -472,6 +489,11 @@ static void weights_of_few_bits_multiply_alike_for_few_and_many_rows(void **stat
             assert_true(furthest(fac_weight_int8pack_mm(few, w8, scales), fac_narrow(exact, 0, 0, m)) < 0.1);
             assert_true(furthest(fac_weight_int4pack_mm_for_cpu(few, packed, group, numbers),
                                  fac_narrow(many4, 0, 0, m)) < 1e-2);
+            fac_tensor *half = fac_weight_int4pack_mm_for_cpu(fac_to(few, .dtype = FAC_BF16), packed, group,
+                                                              fac_to(numbers, .dtype = FAC_BF16));
+            fac_tensor *want =
+                fac_to(fac_narrow(many4, 0, 0, m), .dtype = FAC_BF16); /* x and numbers are exact in bf16 */
+            assert_true(furthest(half, want) <= fac_item(fac_max(fac_abs(many4))) / 256);
         }
     }
 }
@@ -481,7 +503,8 @@ FAC_TEST_MAIN(FAC_TEST(weights_of_few_bits_multiply_alike_for_few_and_many_rows)
               FAC_TEST(quantized_sums_have_pytorchs_integers_S024),
               FAC_TEST(quantized_pooling_and_resampling_have_pytorchs_integers_S024),
               FAC_TEST(dynamic_quantization_chooses_pytorchs_numbers_S024), FAC_TEST(packed_rows_have_pytorchs_bytes),
-              FAC_TEST(quantized_linear_sums_exactly_S024), FAC_TEST(quantized_convolutions_agree_with_float64_S024),
+              FAC_TEST(rows_of_all_lengths_are_looked_up), FAC_TEST(quantized_linear_sums_exactly_S024),
+              FAC_TEST(quantized_convolutions_agree_with_float64_S024),
               FAC_TEST(quantized_convolutions_of_all_shapes_agree_with_float64),
               FAC_TEST(quantized_sums_of_extremes_are_exact), FAC_TEST(quantized_layers_refuse_what_does_not_fit_S024),
               FAC_TEST(dynamic_linear_is_the_product_of_what_codes_stand_for),

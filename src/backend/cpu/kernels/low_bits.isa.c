@@ -209,17 +209,22 @@ void FAC_ISA_NAME(fac__unpack_i4)(const fac_row4 *w, float *out) {
 
 /* ---- rows of a table ------------------------------------------------------------------------------------------------------- */
 
+#if FAC_ISA_LEVEL >= 2
+static inline __m512 values_of(__m128i codes, const float *pair) {
+    const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes)), _mm512_set1_ps(pair[0]));
+    return _mm512_add_ps(scaled, _mm512_set1_ps(pair[1]));
+}
+#endif
+
 void FAC_ISA_NAME(fac__look_up_8)(const uint8_t *restrict row, int64_t n, float *restrict out) {
     float pair[2];
     memcpy(pair, row + n, sizeof pair);
     int64_t i = 0;
 #if FAC_ISA_LEVEL >= 2
-    for (; i < n; i += V) {
-        const __mmask16 m = (__mmask16)(n - i >= V ? 0xffff : (1 << (n - i)) - 1);
-        const __m512 codes = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(m, row + i)));
-        const __m512 scaled = _mm512_mul_ps(codes, _mm512_set1_ps(pair[0]));
-        _mm512_mask_storeu_ps(out + i, m, _mm512_add_ps(scaled, _mm512_set1_ps(pair[1])));
-    }
+    for (; i + V <= n; i += V)
+        _mm512_storeu_ps(out + i, values_of(_mm_loadu_si128((const __m128i *)(const void *)(row + i)), pair));
+    const __mmask16 m = (__mmask16)((1 << (n - i)) - 1);
+    if (m) _mm512_mask_storeu_ps(out + i, m, values_of(_mm_maskz_loadu_epi8(m, row + i), pair));
 #else
     for (; i < n; i++) out[i] = (float)row[i] * pair[0] + pair[1];
 #endif
