@@ -163,6 +163,7 @@ static fac_status lay_all(product *p) {
         for (int i = 0; i < FAC_CONV_DIMS; i++) place = place * w->laid[i] + at[(i + c->nd) % FAC_CONV_DIMS];
         p->offsets[t] = place * pitch(p);
     }
+    if (pitch(p) == 0) return FAC_OK; /* places without channels may be any number */
     const int64_t n = p->conv->batch * w->laid[0] * fac__div_up(w->laid[1], w->lines),
                   aside = w->plain ? 0 : fac__mul_or_max(w->lines * w->in[2], pitch(p));
     return fac__parallel_for_scratch(0, n, fac__grain(8 * FAC_GRAIN, w->lines * w->laid[2] * pitch(p)), aside, lay, p);
@@ -425,7 +426,7 @@ static fac_status take_memory(product *p, fac_workspace *out) {
                            : depthwise ? take(&b, p->taps, p->groups, sizeof(int32_t))
                                        : take(&b, weights, row_bytes(p), 1),
                   at = few || !copy ? 0 : take(&b, rows, p->depth, 1),
-                  sums = few || depthwise || !p->any_zero ? 0 : take(&b, rows, 1, sizeof(int32_t));
+                  sums = few || depthwise || !p->any_zero || p->k == 0 ? 0 : take(&b, rows, 1, sizeof(int32_t));
     FAC_CHECK(b.fits, FAC_ERR_OVERFLOW, "the input or the weight is too large");
     FAC_TRY(fac__workspace_take(b.total, out));
     int32_t *ints[6];
