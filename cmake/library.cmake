@@ -47,7 +47,9 @@ set(facula_framed_sources ${facula_sources} ${facula_small_sources})
 list(FILTER facula_framed_sources EXCLUDE REGEX "/src/(core|dispatch|autograd|base)/")
 set_property(SOURCE ${facula_framed_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-fno-omit-frame-pointer>)
 list(APPEND facula_small_sources ${facula_sources})
-list(FILTER facula_small_sources INCLUDE REGEX "/gen/|/src/(ops/composite|ops/batch|autograd/formulas|jit|io)/|/src/ops/sparse/(access|arith|convert|copy|fallback|make|parts|products|reduce|shape)\\.c$")
+list(FILTER facula_small_sources INCLUDE REGEX
+     "/gen/|/src/(ops/(composite|batch|sparse)|autograd/formulas|jit|io)/|/cpu/kernels/quantized_linear\\.c$")
+list(FILTER facula_small_sources EXCLUDE REGEX "/sparse/(check|host|merge|order|rows)\\.c$") # loops over elements
 set_property(SOURCE ${facula_small_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
 # An error handler that is called from here may throw.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/core/error.c PROPERTIES COMPILE_OPTIONS -fexceptions)

@@ -147,6 +147,27 @@ static void packed_rows_have_pytorchs_bytes(void **state) {
     assert_error(FAC_ERR_INDEX, "");
 }
 
+static double furthest(fac_tensor *a, fac_tensor *b) {
+    return fac_item(fac_max(fac_abs(fac_sub(fac_to(a, .dtype = FAC_F64), fac_to(b, .dtype = FAC_F64)))));
+}
+
+/* Rows shorter than a vector, and some that are not a whole number of them. */
+static void rows_of_all_lengths_are_looked_up(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {2, 14, 16, 30, 38, 72};
+    for (size_t i = 0; i < FAC_COUNT(lengths); i++) {
+        FAC_SCOPE(s);
+        seed = (uint32_t)i + 60;
+        const int64_t picked[] = {4, 0, 3};
+        fac_tensor *w = floats(FAC_INTS(5, lengths[i])), *index = fac_tensor_from(picked, FAC_I64, FAC_INTS(3));
+        fac_tensor *rows = fac_index_select(w, 0, index);
+        fac_tensor *bytes = fac_quantized_embedding_byte(fac_quantized_embedding_bag_byte_prepack(w), index),
+                   *halves = fac_quantized_embedding_4bit(fac_quantized_embedding_bag_4bit_prepack(w), index);
+        assert_true(furthest(bytes, rows) <= 8.0 / 255 / 2 + 1e-5);
+        assert_true(furthest(halves, rows) <= 8.0 / 15);
+    }
+}
+
 /* ---- integers computed here ---------------------------------------------------------------------------------------------- */
 
 /* One result of a product: exact sums, and the rounding that quantized_linear.c states. */
@@ -161,7 +182,8 @@ static int64_t requantized(int64_t sum, float bias, float xs, float ws, float ys
 static void quantized_linear_sums_exactly_S024(void **state) {
     (void)state;
     static const int64_t shapes[][3] = {{1, 1, 1},    {2, 3, 15},  {4, 64, 16},   {5, 65, 17},
-                                        {17, 70, 63}, {16, 3, 64}, {3, 130, 129}, {1, 2, 4000}};
+                                        {17, 70, 63}, {16, 3, 64}, {3, 130, 129}, {1, 2, 4000},
+                                        {7, 33, 66},  {65, 17, 5}, {130, 97, 4},  {0, 3, 5}};
     for (size_t k = 0; k < FAC_COUNT(shapes); k++)
         for (int kind = 0; kind < 4; kind++) {
             FAC_SCOPE(s);
@@ -227,6 +249,93 @@ static void quantized_convolutions_agree_with_float64_S024(void **state) {
         }
 }
 
+typedef struct conv_case {
+    size_t nd;
+    int64_t batch, groups, inner, outer, size[3], kernel[3], stride[3], padding[3], dilation[3], x_zero, w_zero;
+    bool is_signed;
+} conv_case;
+
+static fac_tensor *conv_of(const conv_case *c, fac_tensor *x, fac_tensor *w, fac_tensor *b) {
+    const fac_ints st = {c->stride, c->nd}, pad = {c->padding, c->nd}, dil = {c->dilation, c->nd};
+    return c->nd == 1   ? fac_quantized_conv1d(x, w, b, st, pad, dil, c->groups, 8, 20)
+           : c->nd == 2 ? fac_quantized_conv2d(x, w, b, st, pad, dil, c->groups, 8, 20)
+                        : fac_quantized_conv3d(x, w, b, st, pad, dil, c->groups, 8, 20);
+}
+
+static void check_conv(const conv_case *c) {
+    FAC_SCOPE(s);
+    int64_t in[5] = {c->batch, c->groups * c->inner}, kernel[5] = {c->groups * c->outer, c->inner};
+    for (size_t d = 0; d < c->nd; d++) in[2 + d] = c->size[d], kernel[2 + d] = c->kernel[d];
+    const fac_ints sizes = {in, c->nd + 2}, st = {c->stride, c->nd}, pad = {c->padding, c->nd},
+                   dil = {c->dilation, c->nd};
+    fac_tensor *x = c->is_signed ? qint8(sizes, 0.5, c->x_zero) : quint8(sizes, 0.5, c->x_zero),
+               *w = qint8((fac_ints){kernel, c->nd + 2}, 0.25, c->w_zero), *b = floats(FAC_INTS(kernel[0]));
+    fac_tensor *q = conv_of(c, x, w, b);
+    fac_tensor *exact =
+        fac_convolution(fac_to(fac_dequantize(x), .dtype = FAC_F64), fac_to(fac_dequantize(w), .dtype = FAC_F64),
+                        fac_to(b, .dtype = FAC_F64), st, pad, dil, false, FAC_INTS(0), c->groups);
+    fac_tensor *want = fac_clamp(fac_add(fac_round(fac_div(exact, 8)), 20), .min = c->is_signed ? -128 : 0,
+                                 .max = c->is_signed ? 127 : 255);
+    assert_non_null(q);
+    assert_non_null(want);
+    assert_true(fac_equal(fac_to(fac_int_repr(q), .dtype = FAC_F64), want));
+    const int threads = fac_num_threads();
+    assert_ok(fac_set_num_threads(threads == 1 ? 2 : 1));
+    assert_true(fac_equal(fac_int_repr(conv_of(c, x, w, b)), fac_int_repr(q)));
+    assert_ok(fac_set_num_threads(threads));
+}
+
+/* Channels on both sides of four, of vectors and of panels; windows that overlap, that leave gaps and that see padding only; zero
+   points at both ends, which is what the padding holds; groups, of one channel too; no images at all. */
+static void quantized_convolutions_of_all_shapes_agree_with_float64(void **state) {
+    (void)state;
+    static const conv_case cases[] = {
+        {1, 2, 1, 3, 17, {40}, {5}, {1}, {2}, {1}, 255, 0, false},
+        {1, 2, 1, 65, 33, {300}, {3}, {2}, {1}, {2}, 0, -128, false},
+        {1, 1, 3, 1, 1, {20}, {4}, {3}, {0}, {1}, -128, 127, true},
+        {2, 3, 1, 1, 1, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 255, 3, false},
+        {2, 1, 1, 17, 65, {28, 28}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0, 0, false},
+        {2, 2, 1, 64, 16, {9, 18}, {1, 1}, {2, 2}, {0, 0}, {1, 1}, 127, 5, true},
+        {2, 2, 1, 16, 32, {15, 17}, {1, 2}, {3, 4}, {2, 3}, {1, 2}, 200, 1, false},
+        {2, 1, 1, 4, 3, {2, 2}, {1, 1}, {1, 1}, {5, 4}, {1, 1}, 255, -7, false},
+        {2, 1, 65, 1, 1, {12, 11}, {3, 3}, {1, 2}, {1, 1}, {1, 1}, 255, -128, false},
+        {2, 2, 16, 1, 1, {5, 30}, {2, 5}, {1, 1}, {0, 2}, {2, 1}, -128, 0, true},
+        {2, 1, 3, 1, 4, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 9, 127, false},
+        {2, 1, 5, 7, 2, {8, 8}, {3, 2}, {1, 1}, {1, 0}, {1, 1}, 9, 2, false},
+        {2, 1, 2, 16, 48, {8, 9}, {3, 3}, {2, 1}, {1, 1}, {1, 2}, 9, 0, false},
+        {2, 3, 1, 70, 40, {1, 1}, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 77, 4, false},
+        {2, 0, 1, 8, 8, {4, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 77, 4, false},
+        {3, 2, 1, 5, 16, {4, 5, 6}, {2, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 255, 3, false},
+        {3, 1, 2, 3, 5, {7, 6, 9}, {2, 1, 2}, {4, 1, 2}, {1, 0, 1}, {2, 1, 1}, -128, 100, true},
+        {3, 1, 20, 1, 1, {3, 4, 5}, {3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 128, -1, false},
+    };
+    for (size_t i = 0; i < FAC_COUNT(cases); i++) {
+        seed = (uint32_t)i + 30;
+        check_conv(&cases[i]);
+    }
+}
+
+/* Products of the largest codes: pairs of them do not fit 16 bits, and beyond 33025 the sums of what zero points are subtracted from
+   do not fit 32. The last shape has rows enough for tiles. */
+static void quantized_sums_of_extremes_are_exact(void **state) {
+    (void)state;
+    static const int64_t shapes[][2] = {{1, 4096}, {9, 4099}, {1, 65793}, {3, 33026}, {9, 33025}, {9, 65793}};
+    static const int64_t zeros[][2] = {{0, 0}, {0, 127}, {255, 127}, {255, -128}};
+    for (size_t i = 0; i < FAC_COUNT(shapes) * FAC_COUNT(zeros); i++) {
+        FAC_SCOPE(s);
+        const int64_t m = shapes[i / 4][0], k = shapes[i / 4][1], xz = zeros[i % 4][0], wz = zeros[i % 4][1];
+        const int64_t x = xz ? 0 : 255, w = wz == -128 ? 127 : -128;
+        fac_tensor *qx = fac_make_per_tensor_quantized_tensor(fac_full(FAC_INTS(m, k), x, .dtype = FAC_U8), 1, xz),
+                   *qw = fac_make_per_tensor_quantized_tensor(fac_full(FAC_INTS(5, k), w, .dtype = FAC_I8), 1, wz);
+        const double scale = (double)k * 512;
+        const int64_t want = requantized((x - xz) * (w - wz) * k, 0, 1, 1, (float)scale, 128, 0, 255);
+        fac_tensor *q = fac_quantized_linear(qx, qw, NULL, scale, 128);
+        assert_non_null(q);
+        assert_true(want > 0);
+        assert_true(fac_equal(fac_int_repr(q), fac_full(FAC_INTS(m, 5), want, .dtype = FAC_U8)));
+    }
+}
+
 static void quantized_layers_refuse_what_does_not_fit_S024(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -252,10 +361,6 @@ static void quantized_layers_refuse_what_does_not_fit_S024(void **state) {
 }
 
 /* ---- floating activations -------------------------------------------------------------------------------------------------- */
-
-static double furthest(fac_tensor *a, fac_tensor *b) {
-    return fac_item(fac_max(fac_abs(fac_sub(fac_to(a, .dtype = FAC_F64), fac_to(b, .dtype = FAC_F64)))));
-}
 
 static void dynamic_linear_is_the_product_of_what_codes_stand_for(void **state) {
     (void)state;
@@ -366,7 +471,7 @@ static void weights_of_few_bits_multiply_as_what_they_stand_for(void **state) {
 /* Few rows and many, whole vectors and rests, groups that are looked up at once and those that are not: row 0 is always the same. */
 static void weights_of_few_bits_multiply_alike_for_few_and_many_rows(void **state) {
     (void)state;
-    static const int64_t depths[][2] = {{192, 32}, {192, 64}, {90, 6}, {66, 33}};
+    static const int64_t depths[][2] = {{192, 32}, {192, 64}, {96, 32}, {256, 128}, {90, 6}, {66, 33}};
     for (size_t i = 0; i < FAC_COUNT(depths); i++) {
         FAC_SCOPE(s);
         seed = 21;
@@ -384,6 +489,11 @@ static void weights_of_few_bits_multiply_alike_for_few_and_many_rows(void **stat
             assert_true(furthest(fac_weight_int8pack_mm(few, w8, scales), fac_narrow(exact, 0, 0, m)) < 0.1);
             assert_true(furthest(fac_weight_int4pack_mm_for_cpu(few, packed, group, numbers),
                                  fac_narrow(many4, 0, 0, m)) < 1e-2);
+            fac_tensor *half = fac_weight_int4pack_mm_for_cpu(fac_to(few, .dtype = FAC_BF16), packed, group,
+                                                              fac_to(numbers, .dtype = FAC_BF16));
+            fac_tensor *want =
+                fac_to(fac_narrow(many4, 0, 0, m), .dtype = FAC_BF16); /* x and numbers are exact in bf16 */
+            assert_true(furthest(half, want) <= fac_item(fac_max(fac_abs(many4))) / 256);
         }
     }
 }
@@ -393,8 +503,10 @@ FAC_TEST_MAIN(FAC_TEST(weights_of_few_bits_multiply_alike_for_few_and_many_rows)
               FAC_TEST(quantized_sums_have_pytorchs_integers_S024),
               FAC_TEST(quantized_pooling_and_resampling_have_pytorchs_integers_S024),
               FAC_TEST(dynamic_quantization_chooses_pytorchs_numbers_S024), FAC_TEST(packed_rows_have_pytorchs_bytes),
-              FAC_TEST(quantized_linear_sums_exactly_S024), FAC_TEST(quantized_convolutions_agree_with_float64_S024),
-              FAC_TEST(quantized_layers_refuse_what_does_not_fit_S024),
+              FAC_TEST(rows_of_all_lengths_are_looked_up), FAC_TEST(quantized_linear_sums_exactly_S024),
+              FAC_TEST(quantized_convolutions_agree_with_float64_S024),
+              FAC_TEST(quantized_convolutions_of_all_shapes_agree_with_float64),
+              FAC_TEST(quantized_sums_of_extremes_are_exact), FAC_TEST(quantized_layers_refuse_what_does_not_fit_S024),
               FAC_TEST(dynamic_linear_is_the_product_of_what_codes_stand_for),
               FAC_TEST(quantized_networks_agree_with_floating_ones),
               FAC_TEST(scaled_mm_is_the_product_of_what_is_stored), FAC_TEST(grouped_mm_multiplies_each_group),

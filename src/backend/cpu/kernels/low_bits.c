@@ -2,6 +2,7 @@
    language model does for one token; for many the weights are made float32 first and multiplied as such. Tasks are cut by shape, and
    no sum is split. */
 #include "backend/cpu/kernels/low_bits.h"
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
@@ -18,29 +19,46 @@ typedef struct weights {
     int64_t m, n, k, group; /* group 0: 8 bits */
     const char *codes;      /* row-major */
     const float *numbers;   /* 8 bits: scales [n]; 4 bits: [n, k / group, 2] */
-    const float *x;         /* [m, k]; for 4 bits the even columns of a row come first */
+    const float *x;         /* [m, k]; for 4 bits as fac__dot_i4 takes it */
     fac_dtype dtype;
     char *out; /* few rows: [m, n] of dtype; else float32 [n, k] */
 } weights;
 
-static fac_row4 row_of(const weights *w, int64_t j) {
-    const float *numbers = w->numbers + 2 * j * (w->k / w->group);
-    return (fac_row4){(const uint8_t *)w->codes + j * (w->k / 2), numbers, w->k, w->group};
+/* Whether x stays bf16 (fac_row4.narrow). */
+static bool is_narrow(const weights *w) {
+    return fac__cpu_bf16 && w->dtype == FAC_BF16 && w->k % 64 == 0 && (w->group == 32 || w->group % 64 == 0);
 }
 
+static fac_row4 row_of(const weights *w, int64_t j) {
+    const float *numbers = w->numbers + 2 * j * (w->k / w->group);
+    return (fac_row4){(const uint8_t *)w->codes + j * (w->k / 2), numbers, w->k, w->group, is_narrow(w)};
+}
+
+/* From one row of x to the next. */
+static int64_t x_stride(const weights *w) {
+    return w->group ? (is_narrow(w) ? w->k / 2 : w->k) + 2 * (w->k / w->group) : w->k;
+}
+
+/* Columns are stored some at a time, as a call for each would take as long as its sum. */
 static fac_status dot_range(void *context, int64_t begin, int64_t end) {
+    enum { SOME = 32 };
     const weights *w = context;
     const int64_t item = fac__dtype_size(w->dtype);
-    float sums[FEW];
-    for (int64_t j = begin; j < end; j++) {
-        if (w->group) {
-            const fac_row4 row = row_of(w, j);
-            FAC_ISA_PICK(fac__dot_i4)(&row, w->x, w->k, w->m, sums);
-        } else {
-            FAC_ISA_PICK(fac__dot_i8)(w->x, w->k, w->m, (const int8_t *)w->codes + j * w->k, w->k, sums);
-            for (int64_t r = 0; r < w->m; r++) sums[r] *= w->numbers[j];
+    float sums[FEW], all[FEW][SOME];
+    for (int64_t at = begin; at < end; at += SOME) {
+        const int64_t n = fac__min(SOME, end - at);
+        for (int64_t j = 0; j < n; j++) {
+            if (w->group) {
+                const fac_row4 row = row_of(w, at + j);
+                FAC_ISA_PICK(fac__dot_i4)(&row, w->x, x_stride(w), w->m, sums);
+            } else {
+                const int8_t *codes = (const int8_t *)w->codes + (at + j) * w->k;
+                FAC_ISA_PICK(fac__dot_i8)(w->x, w->k, w->m, codes, w->k, sums);
+            }
+            for (int64_t r = 0; r < w->m; r++) all[r][j] = w->group ? sums[r] : sums[r] * w->numbers[at + j];
         }
-        fac__tile_store(FAC_ACC_F32, sums, w->out + j * item, w->dtype, w->n, w->m);
+        for (int64_t r = 0; r < w->m; r++)
+            fac__tile_store(FAC_ACC_F32, all[r], w->out + (r * w->n + at) * item, w->dtype, 1, n);
     }
     return FAC_OK;
 }
@@ -75,11 +93,28 @@ static void load_numbers(const fac_tensor *t, float *out) {
     }
 }
 
-static void load_halves_first(const fac_tensor *x, float *out) {
-    const int64_t item = fac__dtype_size((fac_dtype)x->dtype), k = x->sizes[1], half = k / 2;
-    const char *from = fac__data(x);
-    for (int64_t r = 0; r < 2 * x->sizes[0]; r++)
-        fac__tile_load(FAC_ACC_F32, out + r * half, from + (r / 2 * k + r % 2) * item, (fac_dtype)x->dtype, 2, half);
+/* A row of x as fac__dot_i4 takes it. */
+static void load_row(const weights *w, const char *from, float *out) {
+    const int64_t item = fac__dtype_size(w->dtype), half = w->k / 2, count = w->k / w->group;
+    const bool narrow = is_narrow(w);
+    uint16_t *halves = (uint16_t *)(void *)out;
+    float *sums = out + x_stride(w) - 2 * count;
+    for (int64_t i = 0; narrow && i < w->k; i++) memcpy(halves + i % 2 * half + i / 2, from + i * item, sizeof *halves);
+    for (int64_t odd = 0; !narrow && odd < 2; odd++)
+        fac__tile_load(FAC_ACC_F32, out + odd * half, from + odd * item, w->dtype, 2, half);
+    for (int64_t i = 0, g = 0; g < count; g++) {
+        float sum = 0;
+        for (; i < (g + 1) * w->group; i++) {
+            const int64_t at = i % 2 * half + i / 2;
+            sum += narrow ? fac__bf16_to_f32(halves[at]) : out[at];
+        }
+        sums[2 * g] = 0, sums[2 * g + 1] = sum;
+    }
+}
+
+static void load_halves_first(const weights *w, const fac_tensor *x, float *out) {
+    for (int64_t r = 0; r < w->m; r++)
+        load_row(w, (const char *)fac__data(x) + r * w->k * fac__dtype_size(w->dtype), out + r * x_stride(w));
 }
 
 static fac_status take_floats(int64_t n, fac_workspace *out) {
@@ -91,19 +126,21 @@ static fac_status take_floats(int64_t n, fac_workspace *out) {
 /* Few rows of x: all operands row-major. */
 static fac_status multiply_few(weights *w, const fac_tensor *x, const fac_tensor *numbers, fac_tensor **out) {
     int64_t n;
-    FAC_CHECK(fac__mul(w->m, w->k, &n) && fac__add(n, numbers->numel, &n), FAC_ERR_OVERFLOW, "too many elements");
+    FAC_CHECK(fac__mul(w->m, x_stride(w), &n) && fac__add(n, numbers->numel, &n), FAC_ERR_OVERFLOW,
+              "too many elements");
     fac_workspace taken;
     FAC_TRY(take_floats(n, &taken));
     float *room = (float *)(void *)taken.at;
     fac_status st = fac__empty((const int64_t[]){w->m, w->n}, 2, w->dtype, x->device, out);
     if (st == FAC_OK && (*out)->numel) {
-        w->x = room, w->numbers = room + w->m * w->k, w->out = fac__data(*out);
+        float *of_columns = room + w->m * x_stride(w);
+        w->x = room, w->numbers = of_columns, w->out = fac__data(*out);
         if (numbers->numel && w->group)
-            load_numbers(numbers, room + w->m * w->k);
+            load_numbers(numbers, of_columns);
         else if (numbers->numel)
-            load_floats(numbers, room + w->m * w->k);
+            load_floats(numbers, of_columns);
         if (w->k && w->group)
-            load_halves_first(x, room);
+            load_halves_first(w, x, room);
         else if (w->k)
             load_floats(x, room);
         st = fac__parallel_for(0, w->n, fac__grain(FAC_GRAIN, fac__mul_or_max(w->m, w->k)), dot_range, w);
@@ -193,15 +230,10 @@ static fac_status look_up_range(void *context, int64_t begin, int64_t end) {
         }
         const uint8_t *row = l->table + index_at(l, i) * l->bytes;
         float *out = l->out + i * l->n;
-        if (l->four) {
-            uint16_t pair[2];
-            memcpy(pair, row + l->bytes - sizeof pair, sizeof pair);
-            FAC_ISA_PICK(fac__look_up_4)(row, l->n, fac__f16_to_f32(pair[0]), fac__f16_to_f32(pair[1]), out);
-        } else {
-            float pair[2];
-            memcpy(pair, row + l->bytes - sizeof pair, sizeof pair);
-            FAC_ISA_PICK(fac__look_up_8)(row, l->n, pair[0], pair[1], out);
-        }
+        if (l->four)
+            FAC_ISA_PICK(fac__look_up_4)(row, l->n, out);
+        else
+            FAC_ISA_PICK(fac__look_up_8)(row, l->n, out);
     }
     return FAC_OK;
 }

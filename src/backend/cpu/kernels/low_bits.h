@@ -13,15 +13,18 @@ typedef struct fac_row4 {
     const uint8_t *bytes;
     const float *numbers;
     int64_t k, group;
+    bool narrow; /* x is of bf16, which takes fac__cpu_bf16, k a multiple of 64, and `group` another, or 32 */
 } fac_row4;
 
-/* out[r] = the sum of x times the row's weights, for r < rows. A row of x has its even columns first, then its odd ones. */
+/* out[r] = the sum of x times the row's weights, for r < rows. A row of x has its even columns first, then its odd ones, then for each
+   group a zero and the sum of the group's columns. Those are float32 even where columns are narrow; ldx counts in these. */
 FAC_ISA_DECLARE(void, fac__dot_i4, (const fac_row4 *w, const float *x, int64_t ldx, int64_t rows, float *out));
 /* out[i] = the weight of column i. */
 FAC_ISA_DECLARE(void, fac__unpack_i4, (const fac_row4 *w, float *out));
 
-/* out[i] = code[i] * scale + least, of n codes of 8 bits, or of 4 with the even ones in the low halves of bytes. */
-FAC_ISA_DECLARE(void, fac__look_up_8, (const uint8_t *codes, int64_t n, float scale, float least, float *out));
-FAC_ISA_DECLARE(void, fac__look_up_4, (const uint8_t *codes, int64_t n, float scale, float least, float *out));
+/* out[i] = code[i] * scale + least, of n codes of 8 bits, or of 4 with the even ones in the low halves of bytes. The two numbers follow
+   the codes, in float32 and in float16. */
+FAC_ISA_DECLARE(void, fac__look_up_8, (const uint8_t *row, int64_t n, float *out));
+FAC_ISA_DECLARE(void, fac__look_up_4, (const uint8_t *row, int64_t n, float *out));
 
 #endif

@@ -2,6 +2,7 @@
    The sixteen weights of a group of 4-bit codes are a table, which a permutation looks up. */
 #include "backend/cpu/kernels/low_bits.h"
 #include "backend/cpu/simd.h"
+#include "core/scalar.h"
 
 enum { V = FAC_LANES_F32, AT_ONCE = 4 };
 
@@ -77,9 +78,11 @@ static void unpack_slow(const fac_row4 *w, float *out) {
 #if FAC_ISA_LEVEL >= 2
 enum { PAIRS = 16 }; /* bytes that are looked up at a time */
 
+static inline __m512 code_values(void) {
+    return _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+}
 static inline __m512 vector_table(const float *numbers) {
-    const __m512 code = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
-    return _mm512_add_ps(_mm512_mul_ps(code, _mm512_set1_ps(numbers[0])), _mm512_set1_ps(numbers[1]));
+    return _mm512_add_ps(_mm512_mul_ps(code_values(), _mm512_set1_ps(numbers[0])), _mm512_set1_ps(numbers[1]));
 }
 
 /* The weights of the even and of the odd columns of PAIRS bytes; a permutation looks at the low four bits of an index only. */
@@ -89,25 +92,77 @@ static inline void look_up_pairs(const uint8_t *bytes, __m512 table, __m512 *eve
     *odd = _mm512_permutexvar_ps(_mm512_srli_epi32(code, 4), table);
 }
 
-/* `rows` is a constant where this is inlined. */
+/* What the weights of groups have in common, times the sums of their columns. */
+static __attribute__((noinline)) __m512 start_row(const fac_row4 *w, const float *sums) {
+    const int64_t count = w->k / w->group * 2;
+    __m512 sum = _mm512_setzero_ps();
+    for (int64_t i = 0; i < count; i += 16) {
+        const __mmask16 m = (__mmask16)(count - i >= 16 ? 0xffff : (1 << (count - i)) - 1);
+        sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(m, w->numbers + i), _mm512_maskz_loadu_ps(m, sums + i), sum);
+    }
+    return sum;
+}
+
+/* A group's sum of codes is scaled as a whole. `rows` is a constant where this is inlined. */
 __attribute__((always_inline)) static inline void dot_rows(const fac_row4 *w, const float *x, int64_t ldx, int rows,
                                                            float *out) {
     const int64_t half = w->k / 2, pairs = w->group / 2;
-    const float *numbers = w->numbers;
-    __m512 sum[AT_ONCE][2];
-    for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = _mm512_setzero_ps();
-    for (int64_t begin = 0; begin < half; begin += pairs, numbers += 2) {
-        const __m512 table = vector_table(numbers);
+    const __m512 codes = code_values();
+    __m512 sum[AT_ONCE];
+    for (int r = 0; r < rows; r++) sum[r] = start_row(w, x + r * ldx + w->k);
+    const float *scale = w->numbers;
+    for (int64_t begin = 0; begin < half; begin += pairs, scale += 2) {
+        __m512 part[AT_ONCE];
+        for (int r = 0; r < rows; r++) part[r] = _mm512_setzero_ps();
         for (int64_t i = begin; i < begin + pairs; i += PAIRS) {
             __m512 even, odd;
-            look_up_pairs(w->bytes + i, table, &even, &odd);
+            look_up_pairs(w->bytes + i, codes, &even, &odd);
             for (int r = 0; r < rows; r++) {
-                sum[r][0] = _mm512_fmadd_ps(even, _mm512_loadu_ps(x + r * ldx + i), sum[r][0]);
-                sum[r][1] = _mm512_fmadd_ps(odd, _mm512_loadu_ps(x + r * ldx + half + i), sum[r][1]);
+                part[r] = _mm512_fmadd_ps(even, _mm512_loadu_ps(x + r * ldx + i), part[r]);
+                part[r] = _mm512_fmadd_ps(odd, _mm512_loadu_ps(x + r * ldx + half + i), part[r]);
             }
         }
+        for (int r = 0; r < rows; r++) sum[r] = _mm512_fmadd_ps(part[r], _mm512_set1_ps(*scale), sum[r]);
     }
-    for (int r = 0; r < rows; r++) out[r] = total((fac_vf32)_mm512_add_ps(sum[r][0], sum[r][1]));
+    for (int r = 0; r < rows; r++) out[r] = _mm512_reduce_add_ps(sum[r]);
+}
+
+/* The same of bf16, 64 columns at a time: whole groups, or two, which are the halves of vectors. A permutation of 16-bit numbers looks at
+   the low five bits of an index. */
+__attribute__((target("avx512bf16"), always_inline)) static inline void dot_narrow(const fac_row4 *w, const float *x,
+                                                                                   int64_t ldx, int rows, float *out) {
+    const int64_t half = w->k / 2, step = w->group == 32 ? 32 : w->group / 2;
+    const __m512i table = (__m512i)_mm512_cvtne2ps_pbh(code_values(), code_values());
+    const __m512i of_scale = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2);
+    const float *numbers = w->numbers;
+    __m512 sum[AT_ONCE];
+    for (int r = 0; r < rows; r++) sum[r] = start_row(w, x + r * ldx + half);
+    for (int64_t begin = 0; begin < half; begin += step) {
+        __m512 part[AT_ONCE], scale = _mm512_set1_ps(*numbers);
+        if (w->group == 32) scale = _mm512_permutexvar_ps(of_scale, _mm512_castps128_ps512(_mm_loadu_ps(numbers)));
+        numbers += w->group == 32 ? 4 : 2;
+        for (int r = 0; r < rows; r++) part[r] = _mm512_setzero_ps();
+        for (int64_t i = begin; i < begin + step; i += 32) {
+            const __m512i code =
+                _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)(w->bytes + i)));
+            const __m512bh even = (__m512bh)_mm512_permutexvar_epi16(code, table),
+                           odd = (__m512bh)_mm512_permutexvar_epi16(_mm512_srli_epi16(code, 4), table);
+            for (int r = 0; r < rows; r++) {
+                const uint16_t *at = (const uint16_t *)(const void *)(x + r * ldx) + i;
+                part[r] = _mm512_dpbf16_ps(part[r], (__m512bh)_mm512_loadu_si512(at), even);
+                part[r] = _mm512_dpbf16_ps(part[r], (__m512bh)_mm512_loadu_si512(at + half), odd);
+            }
+        }
+        for (int r = 0; r < rows; r++) sum[r] = _mm512_fmadd_ps(part[r], scale, sum[r]);
+    }
+    for (int r = 0; r < rows; r++) out[r] = _mm512_reduce_add_ps(sum[r]);
+}
+
+__attribute__((target("avx512bf16"))) static void dot_all_narrow(const fac_row4 *w, const float *x, int64_t ldx,
+                                                                 int64_t rows, float *out) {
+    int64_t r = 0;
+    for (; r + AT_ONCE <= rows; r += AT_ONCE) dot_narrow(w, x + r * ldx, ldx, AT_ONCE, out + r);
+    for (; r < rows; r++) dot_narrow(w, x + r * ldx, ldx, 1, out + r);
 }
 
 static void unpack_fast(const fac_row4 *w, float *out) {
@@ -130,6 +185,10 @@ static void unpack_fast(const fac_row4 *w, float *out) {
 void FAC_ISA_NAME(fac__dot_i4)(const fac_row4 *w, const float *x, int64_t ldx, int64_t rows, float *out) {
     int64_t r = 0;
 #if FAC_ISA_LEVEL >= 2
+    if (w->narrow) {
+        dot_all_narrow(w, x, ldx, rows, out);
+        return;
+    }
     if (w->group % (2 * PAIRS) == 0) {
         for (; r + AT_ONCE <= rows; r += AT_ONCE) dot_rows(w, x + r * ldx, ldx, AT_ONCE, out + r);
         for (; r < rows; r++) dot_rows(w, x + r * ldx, ldx, 1, out + r);
@@ -150,13 +209,40 @@ void FAC_ISA_NAME(fac__unpack_i4)(const fac_row4 *w, float *out) {
 
 /* ---- rows of a table ------------------------------------------------------------------------------------------------------- */
 
-void FAC_ISA_NAME(fac__look_up_8)(const uint8_t *restrict codes, int64_t n, float scale, float least,
-                                  float *restrict out) {
-    for (int64_t i = 0; i < n; i++) out[i] = (float)codes[i] * scale + least;
+#if FAC_ISA_LEVEL >= 2
+static inline __m512 values_of(__m128i codes, const float *pair) {
+    const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes)), _mm512_set1_ps(pair[0]));
+    return _mm512_add_ps(scaled, _mm512_set1_ps(pair[1]));
+}
+#endif
+
+void FAC_ISA_NAME(fac__look_up_8)(const uint8_t *restrict row, int64_t n, float *restrict out) {
+    float pair[2];
+    memcpy(pair, row + n, sizeof pair);
+    int64_t i = 0;
+#if FAC_ISA_LEVEL >= 2
+    for (; i + V <= n; i += V)
+        _mm512_storeu_ps(out + i, values_of(_mm_loadu_si128((const __m128i *)(const void *)(row + i)), pair));
+    const __mmask16 m = (__mmask16)((1 << (n - i)) - 1);
+    if (m) _mm512_mask_storeu_ps(out + i, m, values_of(_mm_maskz_loadu_epi8(m, row + i), pair));
+#else
+    for (; i < n; i++) out[i] = (float)row[i] * pair[0] + pair[1];
+#endif
 }
 
-void FAC_ISA_NAME(fac__look_up_4)(const uint8_t *restrict codes, int64_t n, float scale, float least,
-                                  float *restrict out) {
+/* Of float16. */
+static inline float number_at(const uint8_t *at) {
+    uint16_t half;
+    memcpy(&half, at, sizeof half);
+#if FAC_ISA_LEVEL >= 1
+    return _cvtsh_ss(half);
+#else
+    return fac__f16_to_f32(half);
+#endif
+}
+
+void FAC_ISA_NAME(fac__look_up_4)(const uint8_t *restrict row, int64_t n, float *restrict out) {
+    const float scale = number_at(row + n / 2), least = number_at(row + n / 2 + 2);
     float table[16];
     int64_t i = 0;
     for (int q = 0; q < 16; q++) table[q] = (float)q * scale + least;
@@ -166,10 +252,10 @@ void FAC_ISA_NAME(fac__look_up_4)(const uint8_t *restrict codes, int64_t n, floa
     const __m512 values = _mm512_loadu_ps(table);
     for (; i + 2 * PAIRS <= n; i += 2 * PAIRS) {
         __m512 even, odd;
-        look_up_pairs(codes + i / 2, values, &even, &odd);
+        look_up_pairs(row + i / 2, values, &even, &odd);
         _mm512_storeu_ps(out + i, _mm512_permutex2var_ps(even, low, odd));
         _mm512_storeu_ps(out + i + 16, _mm512_permutex2var_ps(even, high, odd));
     }
 #endif
-    for (; i < n; i++) out[i] = table[codes[i / 2] >> (i % 2 * 4) & 15];
+    for (; i < n; i++) out[i] = table[row[i / 2] >> (i % 2 * 4) & 15];
 }

@@ -1,13 +1,12 @@
-/* Four rows at a time meet one row of weights. With vpdpbusd four products are added in int32 by one instruction; without it bytes
-   become 16-bit numbers, whose products are added in pairs. Neither saturates, so the sums are the same whatever the machine. */
+/* With vpdpbusd four products are added in int32 by one instruction; without it bytes become 16-bit numbers, whose products are added in
+   pairs. Neither saturates, so the sums are the same whatever the machine. Few rows meet the weights as they lie, in sums along the
+   depth that are added up at the end. Many meet panels of weights, in which a vector holds four depths of each of its columns: lanes
+   are columns, and a tile's sums stay in registers from the first depth to the last. */
 #include "backend/cpu/kernels/quantized_dot.h"
+#include "backend/cpu/simd.h"
 #include <math.h>
-#include <string.h>
 
-#if FAC_ISA_X86
-#include <immintrin.h>
-#endif
-
+#if FAC_ISA_LEVEL < 2 || !FAC_ISA_LEVELS
 /* From k0 on, one by one. */
 static void rest(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k0, int64_t k, int32_t *out, int64_t ldo) {
     for (int r = 0; r < FAC_DOT_ROWS; r++) {
@@ -16,6 +15,7 @@ static void rest(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k0, int
         out[r * ldo] += sum;
     }
 }
+#endif
 
 #if FAC_ISA_LEVEL >= 2
 enum { COLUMNS = 4 }; /* rows of weights at a time: 16 sums are under way, more than an addition's latency takes */
@@ -62,7 +62,10 @@ __attribute__((target("avx512vnni"))) static void dot_vnni(const uint8_t *a, int
 }
 #endif
 
-#if FAC_ISA_LEVEL >= 1
+/* Levels without vpdpbusd: the code of AVX2, which that of AVX-512 calls where the processor lacks the instruction. */
+#define PAIRS (FAC_ISA_LEVEL == 1 || (FAC_ISA_LEVEL == 2 && !FAC_ISA_LEVELS))
+
+#if PAIRS
 static int32_t total(__m256i v) {
     __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
@@ -85,14 +88,16 @@ static void dot_pairs(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k,
 }
 #endif
 
+#if FAC_ISA_LEVEL < 2 || PAIRS
 static void dot(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k, int32_t *out, int64_t ldo) {
-#if FAC_ISA_LEVEL >= 1
+#if PAIRS
     dot_pairs(a, lda, b, k, out, ldo);
 #else
     for (int r = 0; r < FAC_DOT_ROWS; r++) out[r * ldo] = 0;
     rest(a, lda, b, 0, k, out, ldo);
 #endif
 }
+#endif
 
 void FAC_ISA_NAME(fac__dot_u8s8)(const uint8_t *a, int64_t lda, const int8_t *b, int64_t ldb, int64_t n, int64_t k,
                                  int32_t *out, int64_t ldo) {
@@ -102,32 +107,196 @@ void FAC_ISA_NAME(fac__dot_u8s8)(const uint8_t *a, int64_t lda, const int8_t *b,
         return;
     }
 #endif
+#if FAC_ISA_LEVEL < 2 || PAIRS
     for (int64_t j = 0; j < n; j++) dot(a, lda, b + j * ldb, k, out + j, ldo);
+#else
+    fac__dot_u8s8_avx2(a, lda, b, ldb, n, k, out, ldo);
+#endif
 }
 
-void FAC_ISA_NAME(fac__row_sums_i8)(const int8_t *w, int64_t rows, int64_t k, int32_t *out) {
-    for (int64_t r = 0; r < rows; r++, w += k) {
-        int32_t sum = 0;
-        for (int64_t i = 0; i < k; i++) sum += w[i];
-        out[r] = sum;
+/* ---- tiles ------------------------------------------------------------------------------------------------------------------ */
+
+/* Four codes of row r. */
+static inline int32_t four(const fac_tile_rows *t, int r, int64_t at) {
+    int32_t x;
+    memcpy(&x, t->rows[r] + at, sizeof x);
+    return x;
+}
+
+#if FAC_ISA_LEVEL >= 2
+/* `vectors`, of 16 columns, is a constant where this is inlined. */
+__attribute__((target("avx512vnni"), always_inline)) static inline void tile_columns(const fac_tile_rows *t,
+                                                                                     const int8_t *w, int vectors,
+                                                                                     int32_t *out, int64_t ldo) {
+    __m512i sum[FAC_TILE_ROWS][2];
+#pragma GCC unroll 8
+    for (int r = 0; r < FAC_TILE_ROWS; r++) sum[r][0] = sum[r][1] = _mm512_setzero_si512();
+    for (int64_t tap = 0; tap < t->taps; tap++) {
+        const int64_t begin = t->offsets[tap], end = begin + t->depth;
+        for (int64_t i = begin; i < end; i += 4, w += vectors * 64) {
+            const __m512i w0 = _mm512_loadu_si512(w), w1 = vectors > 1 ? _mm512_loadu_si512(w + 64) : w0;
+#pragma GCC unroll 8
+            for (int r = 0; r < FAC_TILE_ROWS; r++) {
+                const __m512i x = _mm512_set1_epi32(four(t, r, i));
+                sum[r][0] = _mm512_dpbusd_epi32(sum[r][0], x, w0);
+                if (vectors > 1) sum[r][1] = _mm512_dpbusd_epi32(sum[r][1], x, w1);
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < FAC_TILE_ROWS; r++)
+        for (int v = 0; v < vectors; v++) _mm512_storeu_si512(out + r * ldo + 16 * v, sum[r][v]);
+}
+__attribute__((target("avx512vnni"))) static void tile_32(const fac_tile_rows *t, const int8_t *w, int32_t *out,
+                                                          int64_t ldo) {
+    tile_columns(t, w, 2, out, ldo);
+}
+__attribute__((target("avx512vnni"))) static void tile_16(const fac_tile_rows *t, const int8_t *w, int32_t *out,
+                                                          int64_t ldo) {
+    tile_columns(t, w, 1, out, ldo);
+}
+#endif
+
+#if FAC_ISA_LEVEL < 2 || PAIRS
+/* Sums of the products of two 16-bit numbers in each lane. */
+#if FAC_ISA_LEVEL >= 1
+enum { BYTES = 32 };
+#define PRODUCTS(a, b) (words) _mm256_madd_epi16((__m256i)(a), (__m256i)(b))
+#elif FAC_ISA_X86
+enum { BYTES = 16 };
+#define PRODUCTS(a, b) (words) _mm_madd_epi16((__m128i)(a), (__m128i)(b))
+#else
+enum { BYTES = 16 };
+#define PRODUCTS(a, b) (((words)(a) << 16 >> 16) * ((words)(b) << 16 >> 16) + ((words)(a) >> 16) * ((words)(b) >> 16))
+#endif
+typedef int32_t words __attribute__((vector_size(BYTES)));
+typedef int16_t halves __attribute__((vector_size(BYTES)));
+typedef uint16_t unsigned_halves __attribute__((vector_size(BYTES)));
+
+/* Rows r and r + 1 with BYTES / 2 columns from `w` on, of a panel of `width`: even codes and weights make one product of pairs, odd ones
+   the other. */
+static void tile_pairs(const fac_tile_rows *t, int r, const int8_t *w, int64_t width, int32_t *out, int64_t ldo) {
+    words sum[2][2] = {0};
+    for (int64_t tap = 0; tap < t->taps; tap++) {
+        const int64_t begin = t->offsets[tap], end = begin + t->depth;
+        for (int64_t i = begin; i < end; i += 4, w += width * 4) {
+            halves even[2], odd[2];
+            for (int v = 0; v < 2; v++) {
+                halves all;
+                memcpy(&all, w + BYTES * v, sizeof all);
+                even[v] = (halves)((unsigned_halves)all << 8) >> 8, odd[v] = all >> 8;
+            }
+            for (int row = 0; row < 2; row++) {
+                const unsigned_halves x = (unsigned_halves)(four(t, r + row, i) - (words){0}), xe = x & 255,
+                                      xo = x >> 8;
+                for (int v = 0; v < 2; v++) sum[row][v] += PRODUCTS(xe, even[v]) + PRODUCTS(xo, odd[v]);
+            }
+        }
+    }
+    for (int i = 0; i < 4; i++) memcpy(out + i / 2 * ldo + i % 2 * (BYTES / 4), &sum[i / 2][i % 2], BYTES);
+}
+#endif
+
+void FAC_ISA_NAME(fac__tile_u8s8)(const fac_tile_rows *t, const int8_t *panel, int64_t width, int32_t *out,
+                                  int64_t ldo) {
+#if FAC_ISA_LEVEL >= 2
+    if (__builtin_cpu_supports("avx512vnni")) {
+        (width == 32 ? tile_32 : tile_16)(t, panel, out, ldo);
+        return;
+    }
+#endif
+#if FAC_ISA_LEVEL < 2 || PAIRS
+    for (int r = 0; r < FAC_TILE_ROWS; r += 2)
+        for (int64_t j = 0; j < width; j += BYTES / 2) tile_pairs(t, r, panel + 4 * j, width, out + r * ldo + j, ldo);
+#else
+    fac__tile_u8s8_avx2(t, panel, width, out, ldo);
+#endif
+}
+
+/* Vectors of 32-bit integers, and the sums of four bytes in each of them. */
+#if FAC_ISA_LEVEL >= 2
+typedef __m512i vi;
+#define ADD _mm512_add_epi32
+#define SUMS_OF_FOUR(v) _mm512_madd_epi16(_mm512_maddubs_epi16(_mm512_set1_epi8(1), v), _mm512_set1_epi16(1))
+#elif FAC_ISA_LEVEL == 1
+typedef __m256i vi;
+#define ADD _mm256_add_epi32
+#define SUMS_OF_FOUR(v) _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), v), _mm256_set1_epi16(1))
+#endif
+
+void FAC_ISA_NAME(fac__pack_i8)(const int8_t *const *rows, int64_t width, int64_t k, int8_t *panel, int32_t *sums) {
+    enum { V = FAC_LANES_F32 };
+    memset(sums, 0, (size_t)width * sizeof *sums);
+    for (int64_t j = 0; j < width; j += V) {
+        int64_t i = 0;
+        for (; i + 4 * V <= k; i += 4 * V) {
+            fac_vf32 v[V];
+#pragma GCC unroll 16
+            for (int r = 0; r < V; r++) memcpy(&v[r], rows[j + r] + i, sizeof v[r]);
+            fac_transpose_f32(v);
+#pragma GCC unroll 16
+            for (int q = 0; q < V; q++) memcpy(panel + (i + 4 * q) * width + 4 * j, &v[q], sizeof v[q]);
+        }
+        for (; i < k; i += 4)
+            for (int r = 0; r < V; r++) memcpy(panel + i * width + 4 * (j + r), rows[j + r] + i, 4);
+#if FAC_ISA_LEVEL >= 1
+        vi sum = {0};
+        for (i = 0; i < k; i += 4) {
+            vi v;
+            memcpy(&v, panel + i * width + 4 * j, sizeof v);
+            sum = ADD(sum, SUMS_OF_FOUR(v));
+        }
+        memcpy(sums + j, &sum, sizeof sum);
+#else
+        for (int r = 0; r < V; r++)
+            for (i = 0; i < k; i++) sums[j + r] += rows[j + r][i];
+#endif
     }
 }
 
-void FAC_ISA_NAME(fac__requantize)(const int32_t *restrict sum, const int64_t *restrict away, const float *bias,
-                                   const float *multiplier, int64_t n, float zero, float least, float most,
-                                   uint8_t *restrict out) {
-    for (int64_t j = 0; j < n; j++) {
-        float r = rintf(((float)((int64_t)sum[j] - away[j]) + bias[j]) * multiplier[j]) + zero;
+/* ---- finishing ------------------------------------------------------------------------------------------------------------- */
+
+/* Unsigned, so that what overflows on the way to a sum that fits does no harm. */
+static inline int32_t corrected(int32_t sum, const fac_columns *c, int64_t j, int32_t x) {
+    return (int32_t)((uint32_t)sum - (uint32_t)c->away[j] - (uint32_t)c->w_zero[j] * (uint32_t)x);
+}
+
+void FAC_ISA_NAME(fac__requantize)(const int32_t *sum, const fac_columns *c, int64_t first, int64_t n, int32_t x,
+                                   uint8_t *out) {
+#if FAC_ISA_LEVEL >= 2 /* bounds are whole numbers, so rounding may follow them */
+    const __m512 least = _mm512_set1_ps(c->least - c->zero), most = _mm512_set1_ps(c->most - c->zero);
+    const __m512i zero = _mm512_set1_epi32((int)c->zero), row = _mm512_set1_epi32(x);
+    for (int64_t i = 0; i < n; i += 16) {
+        const __mmask16 m = (__mmask16)(n - i >= 16 ? 0xffff : (1 << (n - i)) - 1);
+        const int64_t j = first + i;
+        __m512i v = _mm512_sub_epi32(_mm512_maskz_loadu_epi32(m, sum + i), _mm512_maskz_loadu_epi32(m, c->away + j));
+        if (x) v = _mm512_sub_epi32(v, _mm512_mullo_epi32(_mm512_maskz_loadu_epi32(m, c->w_zero + j), row));
+        __m512 r = _mm512_add_ps(_mm512_cvtepi32_ps(v), _mm512_maskz_loadu_ps(m, c->bias + j));
+        r = _mm512_mul_ps(r, _mm512_maskz_loadu_ps(m, c->multiplier + j));
+        r = _mm512_min_ps(_mm512_max_ps(r, least), most); /* a maximum gives its second operand if one is NaN */
+        const __m128i codes = _mm512_cvtepi32_epi8(_mm512_add_epi32(_mm512_cvtps_epi32(r), zero));
+        _mm_mask_storeu_epi8(out + i, m, codes);
+    }
+#else
+    const float least = c->least, most = c->most;
+    for (int64_t i = 0; i < n; i++) {
+        const float v = (float)corrected(sum[i], c, first + i, x);
+        float r = rintf((v + c->bias[first + i]) * c->multiplier[first + i]) + c->zero;
         r = r > least ? r : least;
         r = r < most ? r : most;
-        out[j] = (uint8_t)(int32_t)r;
+        out[i] = (uint8_t)(int32_t)r;
     }
+#endif
 }
 
-void FAC_ISA_NAME(fac__dequantize_sums)(const int32_t *restrict sum, const int64_t *restrict away, const float *scale,
-                                        const float *bias, int64_t n, float *restrict out) {
-    for (int64_t j = 0; j < n; j++) out[j] = (float)((int64_t)sum[j] - away[j]) * scale[j] + bias[j];
+void FAC_ISA_NAME(fac__dequantize_sums)(const int32_t *restrict sum, const fac_columns *c, int64_t first, int64_t n,
+                                        int32_t x, float *restrict out) {
+    const fac_columns at = *c;
+    for (int64_t i = 0; i < n; i++)
+        out[i] = (float)corrected(sum[i], &at, first + i, x) * at.scale[first + i] + at.bias[first + i];
 }
+
+/* ---- bytes ----------------------------------------------------------------------------------------------------------------- */
 
 typedef uint8_t bytes16 __attribute__((vector_size(16)));
 #define LOW(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
@@ -145,53 +314,61 @@ static inline void transpose_16(uint8_t *dst, int64_t dst_row, const uint8_t *sr
     for (int i = 0; i < 16; i++) memcpy(dst + i * dst_row, &a[i], 16);
 }
 
+/* What whole squares leave is part of squares that end where the matrix does. */
 void FAC_ISA_NAME(fac__transpose_bytes)(uint8_t *dst, int64_t dst_row, const uint8_t *src, int64_t src_row,
                                         int64_t rows, int64_t cols, uint8_t flip) {
-    int64_t i = 0;
-    for (; i + 16 <= rows; i += 16) {
-        int64_t j = 0;
-        for (; j + 16 <= cols; j += 16)
+    if (rows < 16 || cols < 16) {
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t c = 0; c < cols; c++) dst[i * dst_row + c] = src[c * src_row + i] ^ flip;
+        return;
+    }
+    for (int64_t i = 0; i < rows; i += 16) {
+        if (i > rows - 16) i = rows - 16;
+        for (int64_t j = 0; j < cols; j += 16) {
+            if (j > cols - 16) j = cols - 16;
             transpose_16(dst + i * dst_row + j, dst_row, src + j * src_row + i, src_row, flip);
-        for (int64_t r = i; j < cols && r < i + 16; r++)
-            for (int64_t c = j; c < cols; c++) dst[r * dst_row + c] = src[c * src_row + r] ^ flip;
-    }
-    for (; i < rows; i++)
-        for (int64_t c = 0; c < cols; c++) dst[i * dst_row + c] = src[c * src_row + i] ^ flip;
-}
-
-void FAC_ISA_NAME(fac__depthwise_dot)(const uint8_t *const *at, const int8_t *restrict w, int64_t taps, int64_t n,
-                                      uint8_t pad, int32_t *restrict sum, int32_t *restrict x_sum) {
-    for (int64_t c = 0; c < n; c++) sum[c] = x_sum[c] = 0;
-    for (int64_t t = 0; t < taps; t++, w += n) {
-        const uint8_t *restrict x = at[t];
-        for (int64_t c = 0; x && c < n; c++) {
-            sum[c] += (int32_t)x[c] * w[c];
-            x_sum[c] += x[c];
-        }
-        for (int64_t c = 0; !x && c < n; c++) {
-            sum[c] += (int32_t)pad * w[c];
-            x_sum[c] += pad;
         }
     }
 }
 
-int64_t FAC_ISA_NAME(fac__row_sum_u8)(const uint8_t *x, int64_t k) {
-    enum { PART = 1 << 20 }; /* sums of so many bytes fit 32 bits */
-    int64_t sum = 0;
-    for (int64_t i = 0; i < k; i += PART) {
-        const int64_t end = i + PART < k ? i + PART : k;
-        uint32_t part = 0;
-        for (int64_t j = i; j < end; j++) part += x[j];
-        sum += part;
+void FAC_ISA_NAME(fac__sums_u8)(const uint8_t *x, int64_t n, int64_t k, int64_t ldx, int32_t *out) {
+    for (int64_t r = 0; r < n; r++, x += ldx) {
+#if FAC_ISA_LEVEL >= 2
+        __m512i sum = _mm512_setzero_si512();
+        for (int64_t i = 0; i < k; i += 64) {
+            const __mmask64 m = k - i >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << (k - i)) - 1;
+            sum = _mm512_add_epi64(sum, _mm512_sad_epu8(_mm512_maskz_loadu_epi8(m, x + i), _mm512_setzero_si512()));
+        }
+        out[r] = (int32_t)_mm512_reduce_add_epi64(sum);
+#else
+        int32_t sum = 0;
+        for (int64_t i = 0; i < k; i++) sum += x[i];
+        out[r] = sum;
+#endif
     }
-    return sum;
 }
 
-void FAC_ISA_NAME(fac__zero_corrections)(const int64_t *restrict base, const int64_t *restrict w_zero,
-                                         const int32_t *restrict x_sums, int64_t x, int64_t n, int64_t *restrict out) {
-    if (x_sums) {
-        for (int64_t j = 0; j < n; j++) out[j] = base[j] + w_zero[j] * (x + x_sums[j]);
-    } else {
-        for (int64_t j = 0; j < n; j++) out[j] = base[j] + w_zero[j] * x;
+/* Products of 16-bit numbers in lanes of 32 bits, whose upper halves are zero in x. */
+void FAC_ISA_NAME(fac__depthwise_dot)(const uint8_t *x, const int64_t *offsets, int64_t taps, const int32_t *w,
+                                      int64_t n, int32_t *restrict sums) {
+    int64_t c = 0;
+#if FAC_ISA_LEVEL >= 1
+    for (; c + FAC_LANES_F32 <= n; c += FAC_LANES_F32) {
+        vi sum = {0}, v;
+        for (int64_t t = 0; t < taps; t++) {
+            memcpy(&v, w + t * n + c, sizeof v);
+            const __m128i *at = (const __m128i *)(const void *)(x + offsets[t] + c);
+#if FAC_ISA_LEVEL >= 2
+            sum = ADD(sum, _mm512_madd_epi16(_mm512_cvtepu8_epi32(_mm_loadu_si128(at)), v));
+#else
+            sum = ADD(sum, _mm256_madd_epi16(_mm256_cvtepu8_epi32(_mm_loadl_epi64(at)), v));
+#endif
+        }
+        memcpy(sums + c, &sum, sizeof sum);
+    }
+#endif
+    for (; c < n; c++) {
+        sums[c] = 0;
+        for (int64_t t = 0; t < taps; t++) sums[c] += x[offsets[t] + c] * w[t * n + c];
     }
 }

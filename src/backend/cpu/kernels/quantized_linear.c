@@ -1,9 +1,12 @@
-/* Products of quantized matrices: linear layers and convolutions. Blocks of ROWS rows of codes meet BLOCK rows of weights; sums of
-   products are exact in int32, corrected for both zero points, and rounded once: (sum + bias / (xs * ws)) * (xs * ws / ys) to nearest
-   even in float32, plus the zero point. source: the order of operations is FBGEMM's, whose integers torch.ops.quantized gives. Rows of
-   a convolution are patches of its input, in which the padding is the zero point; where a group has several channels they are laid
-   innermost first, in input and weight, so that a patch is copied by whole channels. A group of one channel each is not a product of
-   matrices: all channels of a place are summed side by side. Tasks are cut by shape; no sum is split. */
+/* Products of quantized matrices: linear layers and convolutions. Sums of products are exact in int32, corrected for both zero points,
+   and rounded once: (sum + bias / (xs * ws)) * (xs * ws / ys) to nearest even in float32, plus the zero point. source: the order of
+   operations is FBGEMM's, whose integers torch.ops.quantized gives.
+
+   Weights are packed in panels, tiles of which meet as many rows (quantized_dot.h). Rows of a convolution are patches of its input,
+   which is laid out anew for that, channels innermost and with the padding, which is the zero point, written out: a row is then a place
+   to begin and the distances of the taps from it, which all rows share. A group of one channel and one result is not a product of
+   matrices: all channels of a place are summed side by side. Of a linear layer with few rows the weights are read as they lie. Tasks
+   are cut by shape; no sum is split. */
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/quantized_dot.h"
 #include "backend/cpu/parallel.h"
@@ -15,127 +18,242 @@
 #include "ops_gen.h"
 #include <math.h>
 
-enum { ROWS = 16, BLOCK = 64, MOST_TAPS = 128 };
+enum { ROWS = 64, BLOCK = 64, SOME = 256 }; /* rows and columns of a task; places laid out at a time */
 
-typedef struct product product;
+/* The dimensions of a convolution, of which the last is innermost: those that it lacks come first. Where windows leave gaps between
+   them only the windows are laid out: number p along a dimension is p / step * stride + p % step - padding of the input. */
+typedef struct window {
+    int64_t in[FAC_CONV_DIMS], laid[FAC_CONV_DIMS], out[FAC_CONV_DIMS];
+    int64_t step[FAC_CONV_DIMS], stride[FAC_CONV_DIMS], padding[FAC_CONV_DIMS];
+    int64_t lines; /* laid out by a task */
+    bool plain;    /* the input is laid out as it is, but for its order */
+} window;
 
-struct product {
-    /* Writes rows [begin, begin + n) of group g, each k wide, as uint8. */
-    void (*take)(const product *p, int64_t g, int64_t begin, int64_t n, uint8_t *out);
-    const void *source;               /* row-major codes of the input */
+typedef struct product {
+    const uint8_t *source;            /* row-major codes of the input */
     int flip;                         /* 0x80 makes int8 codes uint8 */
     int64_t groups, rows, columns, k; /* columns and k of each group */
+    int64_t inner, depth, taps;       /* k is inner * taps; depth: inner with what is added to it in `laid` */
     int64_t x_zero;                   /* of uint8 codes */
-    const int8_t *weight;             /* [groups, columns, k] */
-    /* For each of groups * columns: */
-    int64_t *w_zero, *away; /* away: what a row's sums are less, as far as it does not depend on the row */
-    int32_t *w_sum;
-    float *scale, *bias, *multiplier; /* xs * ws; bias over it; it over ys */
+    const int8_t *weight;             /* [groups, columns, inner, taps] */
     bool any_zero;                    /* some w_zero is not 0 */
-    /* The result: uint8 or int8 codes, or float32 if it has no scale. Element (row, column of all groups) is at
+    fac_columns numbers;              /* of groups * columns */
+    int32_t *w_sum;
+    /* The result: uint8 or int8 codes, or float32. Element (row, column of all groups) is at
        (row / plane * all columns + column) * plane + row % plane; a plane of 0 stands for row-major. */
     void *out;
-    int64_t plane, y_zero, least, most;
+    int64_t plane;
     fac_dtype out_dtype;
     const fac_conv *conv;
-    /* A convolution with channels innermost: uint8 codes [batch, large_count, all channels], and weights [groups * columns, taps,
-       large], or [taps, groups] where each group has one channel; else NULL. */
-    uint8_t *last;
-    int8_t *last_weight;
-};
+    window window;
+    /* uint8 codes of rows or of [batch, places, groups], `depth` each, and the sums of each if any_zero; */
+    uint8_t *laid;
+    int32_t *x_sums;
+    int64_t *offsets; /* [taps]: from a row's place, in bytes */
+    int8_t *packed;   /* [groups][panels of columns]; of a depthwise convolution w - w_zero as int32 [taps, groups] */
+} product;
 
-/* ---- rows of the input ---------------------------------------------------------------------------------------------------- */
+/* Few rows leave one of those that are multiplied at a time free: of ones, it sums the weights. */
+static bool is_few(const product *p) { return p->rows < FAC_DOT_ROWS && !p->conv; }
+static bool is_depthwise(const product *p) {
+    return p->conv && p->inner == 1 && p->columns == 1 && p->k <= FAC_DOT_SHORT;
+}
+static int64_t pitch(const product *p) { return p->groups * p->depth; }
 
-static void take_rows(const product *p, int64_t g, int64_t begin, int64_t n, uint8_t *out) {
-    (void)g;
-    if (p->k == 0) return; /* there may be no rows to point at */
-    const uint8_t *x = (const uint8_t *)p->source + begin * p->k;
-    if (!p->flip) {
-        memcpy(out, x, (size_t)(n * p->k));
-        return;
+/* ---- the input ------------------------------------------------------------------------------------------------------------ */
+
+static void plan_window(const fac_conv *c, window *w) {
+    *w = (window){.plain = true};
+    for (int i = 0; i < FAC_CONV_DIMS; i++) {
+        const int d = (i + c->nd) % FAC_CONV_DIMS; /* those from nd on have size 1 */
+        const int64_t extent = (c->kernel[d] - 1) * c->dilation[d] + 1;
+        w->in[i] = c->large_size[d], w->out[i] = c->small_size[d];
+        w->stride[i] = c->stride[d], w->padding[i] = c->padding[d];
+        w->step[i] = fac__min(c->stride[d], extent);
+        w->laid[i] = (c->small_size[d] - 1) * w->step[i] + extent;
+        w->plain &= w->padding[i] == 0 && w->step[i] == w->stride[i] && w->laid[i] == w->in[i];
     }
-    for (int64_t i = 0; i < n * p->k; i++) out[i] = (uint8_t)(x[i] ^ p->flip);
+    const int64_t lines = w->step[1] == w->stride[1] ? SOME / fac__max(1, w->in[2]) : 1;
+    w->lines = fac__max(1, fac__min(lines, w->laid[1]));
 }
 
-/* One patch: all channels of the group, all taps. */
-static void take_patch(const product *p, int64_t g, int64_t row, uint8_t *out) {
-    const fac_conv *c = p->conv;
-    const int64_t image = row / c->small_count;
-    int64_t at[FAC_CONV_DIMS], rest = row % c->small_count;
-    for (int d = FAC_CONV_DIMS; d--;) {
-        at[d] = rest % c->small_size[d] * c->stride[d] - c->padding[d];
-        rest /= c->small_size[d];
-    }
-    for (int64_t ch = 0; ch < c->large; ch++) {
-        const uint8_t *x =
-            (const uint8_t *)p->source + (image * c->groups + g) * c->large * c->large_count + ch * c->large_count;
-        for (int64_t i = 0; i < c->kernel[0]; i++)
-            for (int64_t j = 0; j < c->kernel[1]; j++)
-                for (int64_t l = 0; l < c->kernel[2]; l++) {
-                    const int64_t z = at[0] + i * c->dilation[0], y = at[1] + j * c->dilation[1],
-                                  w = at[2] + l * c->dilation[2];
-                    const bool in = z >= 0 && z < c->large_size[0] && y >= 0 && y < c->large_size[1] && w >= 0 &&
-                                    w < c->large_size[2];
-                    *out++ = in ? (uint8_t)(x[(z * c->large_size[1] + y) * c->large_size[2] + w] ^ p->flip)
-                                : (uint8_t)p->x_zero;
-                }
-    }
+/* Of the input; may lie in the padding. */
+static int64_t coordinate(const window *w, int d, int64_t p) {
+    return p / w->step[d] * w->stride[d] + p % w->step[d] - w->padding[d];
 }
 
-/* Where the taps of output `row` lie in c->large_count, -1 in the padding. */
-static void taps_of(const fac_conv *c, int64_t row, int64_t *taps) {
-    int64_t at[FAC_CONV_DIMS], rest = row % c->small_count;
-    for (int d = FAC_CONV_DIMS; d--;) {
-        at[d] = rest % c->small_size[d] * c->stride[d] - c->padding[d];
-        rest /= c->small_size[d];
-    }
-    for (int64_t i = 0; i < c->kernel[0]; i++)
-        for (int64_t j = 0; j < c->kernel[1]; j++)
-            for (int64_t l = 0; l < c->kernel[2]; l++) {
-                const int64_t z = at[0] + i * c->dilation[0], y = at[1] + j * c->dilation[1],
-                              w = at[2] + l * c->dilation[2];
-                const bool in =
-                    z >= 0 && z < c->large_size[0] && y >= 0 && y < c->large_size[1] && w >= 0 && w < c->large_size[2];
-                *taps++ = in ? (z * c->large_size[1] + y) * c->large_size[2] + w : -1;
-            }
+/* `n` places from `at` on of an image, channels innermost. */
+static void turn(const product *p, int64_t image, int64_t at, int64_t n, uint8_t *to) {
+    const int64_t count = p->conv->large_count, channels = p->groups * p->inner;
+    const uint8_t *from = p->source + image * channels * count + at;
+    const bool dense = p->depth == p->inner;
+    if (!dense) memset(to, 0, (size_t)(n * pitch(p)));
+    for (int64_t g = 0; g < (dense ? 1 : p->groups); g++) FAC_ISA_PICK(fac__transpose_bytes)
+    (to + g * p->depth, pitch(p), from + g * p->inner * count, count, n, dense ? channels : p->inner, (uint8_t)p->flip);
 }
 
-static void take_patches(const product *p, int64_t g, int64_t begin, int64_t n, uint8_t *out) {
-    const fac_conv *c = p->conv;
-    int64_t taps[MOST_TAPS];
-    if (!p->last) {
-        for (int64_t i = 0; i < n; i++) take_patch(p, g, begin + i, out + i * p->k);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        const uint8_t *x =
-            p->last + (begin + i) / c->small_count * c->large_count * c->groups * c->large + g * c->large;
-        taps_of(c, begin + i, taps);
-        for (int64_t t = 0; t < c->taps; t++, out += c->large) {
-            if (taps[t] < 0)
-                memset(out, (int)p->x_zero, (size_t)c->large);
-            else if (c->large == 16) /* without a call */
-                memcpy(out, x + taps[t] * c->groups * 16, 16);
+/* A line along the last dimension from one of the input, NULL for one of padding. */
+static void lay_line(const product *p, const uint8_t *from, uint8_t *to) {
+    const window *w = &p->window;
+    const int64_t n = w->laid[2], bytes = pitch(p), before = from ? fac__min(w->padding[2], n) : n,
+                  inside = fac__min(w->in[2], n - before), after = n - before - inside;
+    if (from && w->step[2] != w->stride[2]) {
+        for (int64_t i = 0; i < n; i++, to += bytes) {
+            const int64_t at = coordinate(w, 2, i);
+            if (at < 0 || at >= w->in[2])
+                memset(to, (int)p->x_zero, (size_t)bytes);
             else
-                memcpy(out, x + taps[t] * c->groups * c->large, (size_t)c->large);
+                memcpy(to, from + at * bytes, (size_t)bytes);
         }
+        return;
+    }
+    memset(to, (int)p->x_zero, (size_t)(before * bytes));
+    if (inside) memcpy(to + before * bytes, from, (size_t)(inside * bytes));
+    memset(to + (before + inside) * bytes, (int)p->x_zero, (size_t)(after * bytes));
+}
+
+/* Task `t`: some lines of an image. */
+static void lay_lines(const product *p, int64_t t, uint8_t *aside) {
+    const window *w = &p->window;
+    const int64_t parts = fac__div_up(w->laid[1], w->lines), plane = t / parts, first = t % parts * w->lines,
+                  n = fac__min(w->lines, w->laid[1] - first), line = w->laid[2] * pitch(p);
+    const int64_t z = coordinate(w, 0, plane % w->laid[0]), low = fac__max(0, coordinate(w, 1, first)),
+                  high = fac__min(w->in[1] - 1, coordinate(w, 1, first + n - 1));
+    const bool inside = z >= 0 && z < w->in[0] && low <= high && w->in[2] > 0;
+    uint8_t *to = p->laid + (plane * w->laid[1] + first) * line, *from = w->plain ? to : aside;
+    if (inside) turn(p, plane / w->laid[0], (z * w->in[1] + low) * w->in[2], (high - low + 1) * w->in[2], from);
+    for (int64_t i = 0; i < n && !w->plain; i++) {
+        const int64_t y = coordinate(w, 1, first + i);
+        lay_line(p, inside && y >= low && y <= high ? from + (y - low) * w->in[2] * pitch(p) : NULL, to + i * line);
+    }
+    if (p->x_sums) FAC_ISA_PICK(fac__sums_u8)
+    (to, n * w->laid[2] * p->groups, p->inner, p->depth, p->x_sums + (to - p->laid) / p->depth);
+}
+
+/* n codes of the input, from number `at` on. */
+static void take_codes(const product *p, int64_t at, int64_t n, uint8_t *to) {
+    if (n == 0) return; /* there may be none to point at */
+    memcpy(to, p->source + at, (size_t)n);
+    for (int64_t i = 0; p->flip && i < n; i++) to[i] ^= 0x80;
+}
+
+static void lay_row(const product *p, int64_t r) {
+    uint8_t *to = p->laid + r * p->depth;
+    take_codes(p, r * p->k, p->k, to);
+    memset(to + p->k, 0, (size_t)(p->depth - p->k));
+}
+
+static fac_status lay(void *context, int64_t begin, int64_t end, void *scratch) {
+    const product *p = context;
+    for (int64_t t = begin; p->conv && t < end; t++) lay_lines(p, t, scratch);
+    if (p->conv) return FAC_OK;
+    for (int64_t r = begin; p->laid != p->source && r < end; r++) lay_row(p, r);
+    if (p->x_sums) FAC_ISA_PICK(fac__sums_u8)
+    (p->laid + begin * p->depth, end - begin, p->k, p->depth, p->x_sums + begin);
+    return FAC_OK;
+}
+
+static fac_status lay_all(product *p) {
+    const window *w = &p->window;
+    if (!p->conv) return fac__parallel_for_scratch(0, p->rows, fac__grain(8 * FAC_GRAIN, p->k), 0, lay, p);
+    for (int64_t t = 0; t < p->taps; t++) {
+        const fac_conv *c = p->conv;
+        int64_t at[FAC_CONV_DIMS], rest = t, place = 0;
+        for (int d = FAC_CONV_DIMS; d--; rest /= c->kernel[d]) at[d] = rest % c->kernel[d] * c->dilation[d];
+        for (int i = 0; i < FAC_CONV_DIMS; i++) place = place * w->laid[i] + at[(i + c->nd) % FAC_CONV_DIMS];
+        p->offsets[t] = place * pitch(p);
+    }
+    if (pitch(p) == 0) return FAC_OK; /* places without channels may be any number */
+    const int64_t n = p->conv->batch * w->laid[0] * fac__div_up(w->laid[1], w->lines),
+                  aside = w->plain ? 0 : fac__mul_or_max(w->lines * w->in[2], pitch(p));
+    return fac__parallel_for_scratch(0, n, fac__grain(8 * FAC_GRAIN, w->lines * w->laid[2] * pitch(p)), aside, lay, p);
+}
+
+/* ---- the weights ----------------------------------------------------------------------------------------------------------- */
+
+static int64_t row_bytes(const product *p) { return p->taps * p->depth; }
+static int64_t padded_columns(const product *p) { return (p->columns + 15) & ~INT64_C(15); }
+/* Whether a row of weights is packed as it lies. */
+static bool is_ready(const product *p) { return p->taps == 1 && p->depth == p->k; }
+
+static void set_sum(const product *p, int64_t column, int32_t sum) {
+    p->w_sum[column] = sum;
+    p->numbers.away[column] = (int32_t)((uint32_t)p->x_zero * (uint32_t)sum);
+}
+
+/* Panel `t`, from rows that are turned to [taps, depth] aside; columns that do not exist are zeros. */
+static void pack_panel(const product *p, int64_t t, int8_t *aside) {
+    const int64_t panels = fac__div_up(p->columns, FAC_PANEL), g = t / panels, first = t % panels * FAC_PANEL,
+                  n = fac__min(FAC_PANEL, p->columns - first), width = n > 16 ? FAC_PANEL : 16, bytes = row_bytes(p);
+    const int8_t *weight = p->weight + (g * p->columns + first) * p->k, *rows[FAC_PANEL];
+    int32_t sums[FAC_PANEL];
+    memset(aside, 0, (size_t)(is_ready(p) ? bytes : FAC_PANEL * bytes));
+    for (int64_t j = 0; j < width; j++) {
+        rows[j] = !is_ready(p) ? aside + j * bytes : j < n ? weight + j * p->k : aside;
+        if (j < n && !is_ready(p)) FAC_ISA_PICK(fac__transpose_bytes)
+        ((uint8_t *)aside + j * bytes, p->depth, (const uint8_t *)weight + j * p->k, p->taps, p->taps, p->inner, 0);
+    }
+    FAC_ISA_PICK(fac__pack_i8)
+    (rows, width, bytes, p->packed + (g * padded_columns(p) + first) * bytes, sums);
+    for (int64_t j = 0; j < n; j++) set_sum(p, g * p->columns + first + j, sums[j]);
+}
+
+static fac_status pack(void *context, int64_t begin, int64_t end, void *scratch) {
+    for (int64_t t = begin; t < end; t++) pack_panel(context, t, scratch);
+    return FAC_OK;
+}
+
+static void pack_depthwise(const product *p) {
+    int32_t *w = (int32_t *)(void *)p->packed;
+    for (int64_t g = 0; g < p->groups; g++) {
+        int32_t sum = 0;
+        for (int64_t t = 0; t < p->taps; t++) {
+            const int32_t number = p->weight[g * p->taps + t] - p->numbers.w_zero[g];
+            w[t * p->groups + g] = number;
+            sum += number;
+        }
+        set_sum(p, g, sum);
     }
 }
 
-/* ---- one task ------------------------------------------------------------------------------------------------------------------ */
-
-/* n sums of a row, of the columns from `column` on, to the row's results; `codes` takes those that are codes. away: what the sums are
-   less. */
-static void finish_row(const product *p, int64_t row, int64_t column, const int32_t *sums, const int64_t *away,
-                       int64_t n, uint8_t *codes) {
-    if (p->out_dtype == FAC_F32) {
-        float *to = (float *)p->out + row * p->groups * p->columns + column;
-        FAC_ISA_PICK(fac__dequantize_sums)(sums, away, p->scale + column, p->bias + column, n, to);
-        return;
+static fac_status pack_all(product *p) {
+    if (is_depthwise(p)) {
+        pack_depthwise(p);
+        return FAC_OK;
     }
-    const float zero = (float)p->y_zero, least = (float)p->least, most = (float)p->most;
-    const float *bias = p->bias + column, *multiplier = p->multiplier + column;
-    FAC_ISA_PICK(fac__requantize)(sums, away, bias, multiplier, n, zero, least, most, codes);
+    const int64_t bytes = row_bytes(p);
+    return fac__parallel_for_scratch(0, p->groups * fac__div_up(p->columns, FAC_PANEL),
+                                     fac__grain(8 * FAC_GRAIN, fac__mul_or_max(FAC_PANEL, bytes)),
+                                     is_ready(p) ? bytes : FAC_PANEL * bytes, pack, p);
+}
+
+/* ---- one task -------------------------------------------------------------------------------------------------------------- */
+
+/* Sums so long that what zero points stand for need not fit 32 bits. */
+static void finish_long(const product *p, int64_t row, int64_t column, const int32_t *sums, int64_t n, int32_t x,
+                        uint8_t *codes) {
+    const fac_columns *c = &p->numbers;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t j = column + i;
+        const float v = (float)(sums[i] - p->x_zero * p->w_sum[j] - (int64_t)c->w_zero[j] * x);
+        const float r = rintf((v + c->bias[j]) * c->multiplier[j]) + c->zero;
+        if (p->out_dtype == FAC_F32)
+            ((float *)p->out)[row * p->columns + j] = v * c->scale[j] + c->bias[j];
+        else
+            codes[i] = (uint8_t)(int32_t)(r > c->least ? r < c->most ? r : c->most : c->least);
+    }
+}
+
+/* n sums of a row, of the columns from `column` on, to the row's results; `codes` takes those that are codes. x: the row's sum, less
+   what its zero point stands for, or 0 if no weight's is other than 0. */
+static void finish_row(const product *p, int64_t row, int64_t column, const int32_t *sums, int64_t n, int32_t x,
+                       uint8_t *codes) {
+    if (p->k > FAC_DOT_SHORT)
+        finish_long(p, row, column, sums, n, x, codes);
+    else if (p->out_dtype == FAC_F32)
+        FAC_ISA_PICK(fac__dequantize_sums)
+    (sums, &p->numbers, column, n, x, (float *)p->out + row * p->groups * p->columns + column);
+    else FAC_ISA_PICK(fac__requantize)(sums, &p->numbers, column, n, x, codes);
 }
 
 /* Where the codes of a row go: to their place, or side by side to be turned into planes. */
@@ -155,54 +273,76 @@ static void to_planes(const product *p, int64_t row, int64_t column, const uint8
     }
 }
 
-/* Few rows leave one of those that are multiplied at a time free: of ones, it sums the weights. */
-static bool sums_beside(const product *p) { return p->rows < FAC_DOT_ROWS && p->x_zero && !p->conv; }
+/* The numbers in `laid`, counted in `depth`, of the places of group 0 where n rows begin. */
+static void places(const product *p, int64_t begin, int64_t n, int64_t *out) {
+    const window *w = &p->window;
+    if (!p->conv) {
+        for (int64_t i = 0; i < n; i++) out[i] = begin + i;
+        return;
+    }
+    int64_t rest = begin / w->out[2];
+    int64_t x = begin % w->out[2], y = rest % w->out[1], z = rest / w->out[1] % w->out[0],
+            image = rest / w->out[1] / w->out[0];
+    for (int64_t i = 0; i < n; i++) {
+        out[i] = (((image * w->laid[0] + z * w->step[0]) * w->laid[1] + y * w->step[1]) * w->laid[2] + x * w->step[2]) *
+                 p->groups;
+        if (++x < w->out[2]) continue;
+        x = 0;
+        if (++y < w->out[1]) continue;
+        y = 0;
+        if (++z == w->out[0]) z = 0, image++;
+    }
+}
+
+static void sum_rows(const product *p, const int64_t *at, int64_t n, int32_t *x) {
+    for (int64_t i = 0; i < n; i++) x[i] = p->x_sums ? (int32_t)(-p->x_zero * p->k) : 0;
+    for (int64_t t = 0; p->x_sums && t < p->taps; t++) {
+        const int32_t *sums = p->x_sums + p->offsets[t] / fac__max(1, p->depth);
+        for (int64_t i = 0; i < n; i++) x[i] += sums[at[i]];
+    }
+}
 
 /* Task `t`: a block of rows of a group with a block of its columns. */
-static void one_task(const product *p, int64_t t, uint8_t *rows) {
+static void one_task(const product *p, int64_t t) {
     const int64_t blocks = fac__div_up(p->rows, ROWS), parts = fac__div_up(p->columns, BLOCK);
     const int64_t part = t % parts, g = t / parts / blocks, begin = t / parts % blocks * ROWS;
     const int64_t n = fac__min(ROWS, p->rows - begin), first = part * BLOCK,
                   width = fac__min(BLOCK, p->columns - first), column = g * p->columns + first;
-    const int8_t *weight = p->last_weight ? p->last_weight : p->weight;
-    int32_t sums[FAC_DOT_ROWS * BLOCK];
-    int64_t away[BLOCK], corrected[BLOCK];
+    const int8_t *weight = p->packed + (g * padded_columns(p) + first) * row_bytes(p);
+    fac_tile_rows tile = {.offsets = p->offsets, .taps = p->taps, .depth = p->depth};
+    int32_t sums[FAC_TILE_ROWS * BLOCK], x[ROWS];
+    int64_t at[ROWS];
     uint8_t aside[ROWS * BLOCK];
-    p->take(p, g, begin, n, rows);
-    if (n % FAC_DOT_ROWS && p->k)
-        memset(rows + n * p->k, sums_beside(p), (size_t)((FAC_DOT_ROWS - n % FAC_DOT_ROWS) * p->k));
-    for (int64_t r = 0; r < n; r += FAC_DOT_ROWS) {
-        FAC_ISA_PICK(fac__dot_u8s8)(rows + r * p->k, p->k, weight + column * p->k, p->k, width, p->k, sums, BLOCK);
-        for (int64_t i = 0; i < FAC_DOT_ROWS && r + i < n; i++) {
-            const bool own = p->any_zero || sums_beside(p);
-            const int64_t x =
-                p->any_zero ? FAC_ISA_PICK(fac__row_sum_u8)(rows + (r + i) * p->k, p->k) - p->x_zero * p->k : 0;
-            const int64_t *base = p->away + column;
-            for (int64_t j = 0; sums_beside(p) && j < width; j++) away[j] = p->x_zero * sums[n * BLOCK + j];
-            if (sums_beside(p)) base = away;
-            if (own) FAC_ISA_PICK(fac__zero_corrections)(base, p->w_zero + column, NULL, x, width, corrected);
-            finish_row(p, begin + r + i, column, sums + i * BLOCK, own ? corrected : base, width,
+    places(p, begin, n, at);
+    for (int64_t i = 0; i < n; i++) at[i] += g;
+    sum_rows(p, at, n, x);
+    for (int64_t r = 0; r < n; r += FAC_TILE_ROWS) {
+        for (int64_t i = 0; i < FAC_TILE_ROWS; i++) tile.rows[i] = p->laid + at[fac__min(r + i, n - 1)] * p->depth;
+        for (int64_t j = 0; j < width; j += FAC_PANEL) FAC_ISA_PICK(fac__tile_u8s8)
+        (&tile, weight + j * row_bytes(p), width - j > 16 ? FAC_PANEL : 16, sums + j, BLOCK);
+        for (int64_t i = 0; i < FAC_TILE_ROWS && r + i < n; i++)
+            finish_row(p, begin + r + i, column, sums + i * BLOCK, width, x[r + i],
                        codes_at(p, begin + r + i, column, aside + (r + i) * BLOCK));
-        }
     }
     if (p->plane) to_planes(p, begin, column, aside, BLOCK, n, width);
 }
 
+static fac_status tasks(void *context, int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++) one_task(context, t);
+    return FAC_OK;
+}
+
 /* Rows [begin, end) of a convolution whose groups have one channel and one result each: all channels of a place side by side. */
 static void depthwise_rows(const product *p, int64_t begin, int64_t end, char *scratch) {
-    const fac_conv *c = p->conv;
     const int64_t n = p->groups;
-    int64_t taps[MOST_TAPS], *away = (int64_t *)(void *)scratch;
-    int32_t *sums = (int32_t *)(void *)(away + n), *x_sums = sums + n;
-    uint8_t *aside = (uint8_t *)(x_sums + n);
-    const uint8_t *at[MOST_TAPS];
+    int32_t *sums = (int32_t *)(void *)scratch;
+    uint8_t *aside = (uint8_t *)(sums + n);
+    int64_t at[ROWS];
+    places(p, begin, end - begin, at);
     for (int64_t row = begin; row < end; row++) {
-        const uint8_t *x = p->last + row / c->small_count * c->large_count * n;
-        taps_of(c, row, taps);
-        for (int64_t t = 0; t < c->taps; t++) at[t] = taps[t] < 0 ? NULL : x + taps[t] * n;
-        FAC_ISA_PICK(fac__depthwise_dot)(at, p->last_weight, c->taps, n, (uint8_t)p->x_zero, sums, x_sums);
-        if (p->any_zero) FAC_ISA_PICK(fac__zero_corrections)(p->away, p->w_zero, x_sums, -p->x_zero * p->k, n, away);
-        finish_row(p, row, 0, sums, p->any_zero ? away : p->away, n, aside + (row - begin) * n);
+        FAC_ISA_PICK(fac__depthwise_dot)
+        (p->laid + at[row - begin], p->offsets, p->taps, (const int32_t *)(const void *)p->packed, n, sums);
+        finish_row(p, row, 0, sums, n, 0, aside + (row - begin) * n);
     }
     to_planes(p, begin, 0, aside, n, end - begin, n);
 }
@@ -213,56 +353,95 @@ static fac_status depthwise_tasks(void *context, int64_t begin, int64_t end, voi
     return FAC_OK;
 }
 
-static fac_status tasks(void *context, int64_t begin, int64_t end, void *scratch) {
-    for (int64_t t = begin; t < end; t++) one_task(context, t, scratch);
-    return FAC_OK;
+/* A block of columns with the few rows there are, and a row of ones, whose products are the sums of the weights. */
+static void few_task(const product *p, int64_t part, uint8_t *rows) {
+    const int64_t first = part * BLOCK, width = fac__min(BLOCK, p->columns - first), k = p->k;
+    int32_t sums[FAC_DOT_ROWS * BLOCK], x[FAC_DOT_ROWS] = {0};
+    take_codes(p, 0, p->rows * k, rows);
+    memset(rows + p->rows * k, 1, (size_t)((FAC_DOT_ROWS - p->rows) * k));
+    FAC_ISA_PICK(fac__dot_u8s8)(rows, k, p->weight + first * k, k, width, k, sums, BLOCK);
+    if (p->any_zero) FAC_ISA_PICK(fac__sums_u8)(rows, p->rows, k, k, x);
+    for (int64_t j = 0; j < width; j++) set_sum(p, first + j, sums[p->rows * BLOCK + j]);
+    for (int64_t r = 0; r < p->rows; r++)
+        finish_row(p, r, first, sums + r * BLOCK, width, p->any_zero ? x[r] - (int32_t)(p->x_zero * k) : 0,
+                   codes_at(p, r, first, NULL));
 }
 
-static bool is_depthwise(const product *p) { return p->last && p->conv->large == 1 && p->columns == 1; }
+static fac_status few_tasks(void *context, int64_t begin, int64_t end, void *scratch) {
+    for (int64_t t = begin; t < end; t++) few_task(context, t, scratch);
+    return FAC_OK;
+}
 
 static fac_status run(product *p) {
+    const int64_t parts = fac__div_up(p->columns, BLOCK);
+    if (p->rows == 0) return FAC_OK;
+    if (is_few(p)) return fac__parallel_for_scratch(0, parts, 1, fac__max(1, FAC_DOT_ROWS * p->k), few_tasks, p);
+    FAC_TRY(pack_all(p));
+    FAC_TRY(lay_all(p));
     if (is_depthwise(p)) {
-        const int64_t each = (int64_t)(sizeof(int64_t) + 2 * sizeof(int32_t)) + ROWS;
+        const int64_t each = (int64_t)sizeof(int32_t) + ROWS;
         return fac__parallel_for_scratch(0, p->rows, 4 * ROWS, fac__mul_or_max(p->groups, each), depthwise_tasks, p);
     }
-    const int64_t parts = fac__div_up(p->columns, BLOCK), n = p->groups * (fac__div_up(p->rows, ROWS)) * parts;
+    return fac__parallel_for(0, p->groups * fac__div_up(p->rows, ROWS) * parts, 1, tasks, p);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------------------ */
+
+/* A block that is divided: what is taken begins at `total`, in bytes. */
+typedef struct block {
+    int64_t total;
+    bool fits;
+} block;
+
+static int64_t take(block *b, int64_t n, int64_t m, int64_t each) {
+    const int64_t at = b->total;
     int64_t bytes;
-    FAC_CHECK(fac__mul(p->k, ROWS, &bytes), FAC_ERR_OVERFLOW, "rows of %lld codes are too long", (long long)p->k);
-    return n ? fac__parallel_for_scratch(0, n, 1, fac__max(bytes, 1), tasks, p) : FAC_OK;
+    b->fits = b->fits && fac__mul(n, m, &bytes) && fac__mul(bytes, each, &bytes) && fac__add(bytes, 63, &bytes) &&
+              fac__add(at, bytes & ~INT64_C(63), &b->total);
+    return at;
 }
 
-/* ---- numbers for each column ------------------------------------------------------------------------------------------------- */
-
-static fac_status sum_weights(void *context, int64_t begin, int64_t end) {
-    const product *p = context;
-    FAC_ISA_PICK(fac__row_sums_i8)(p->weight + begin * p->k, end - begin, p->k, p->w_sum + begin);
-    return FAC_OK;
-}
-
-/* Owned block behind w_zero, away, w_sum, scale, bias and multiplier. */
-static fac_status make_columns(product *p, const fac_quantizer *q, double x_scale, double y_scale, const float *bias) {
-    const int64_t n = p->groups * p->columns;
-    char *block = fac__alloc_array((size_t)fac__max(n, 1), 2 * sizeof(int64_t) + sizeof(int32_t) + 3 * sizeof(float));
-    if (!block) return FAC_ERR_MEMORY;
-    p->w_zero = (int64_t *)(void *)block;
-    p->away = p->w_zero + n;
-    p->w_sum = (int32_t *)(p->away + n);
-    p->scale = (float *)(p->w_sum + n);
-    p->bias = p->scale + n;
-    p->multiplier = p->bias + n;
-    memset(p->w_sum, 0, (size_t)n * sizeof *p->w_sum);
-    if (p->x_zero && !sums_beside(p)) (void)fac__parallel_for(0, n, fac__grain(8 * FAC_GRAIN, p->k), sum_weights, p);
-    for (int64_t j = 0; j < n; j++) {
+static void set_numbers(product *p, const fac_quantizer *q, double x_scale, double y_scale, const float *bias) {
+    const fac_columns *c = &p->numbers;
+    for (int64_t j = 0; j < p->groups * p->columns; j++) {
         const int64_t channel = q->axis < 0 ? 0 : j;
-        p->away[j] = p->x_zero * p->w_sum[j];
-        p->w_zero[j] = q->zero_points[channel];
-        p->any_zero |= q->zero_points[channel] != 0;
-        p->scale[j] = (float)x_scale * (float)q->scales[channel];
-        p->bias[j] = !bias ? 0 : p->out_dtype == FAC_F32 ? bias[j] : bias[j] / p->scale[j];
-        p->multiplier[j] = p->scale[j] / (float)y_scale;
+        c->w_zero[j] = (int32_t)q->zero_points[channel];
+        c->scale[j] = (float)x_scale * (float)q->scales[channel];
+        c->bias[j] = !bias ? 0 : p->out_dtype == FAC_F32 ? bias[j] : bias[j] / c->scale[j];
+        c->multiplier[j] = c->scale[j] / (float)y_scale;
     }
+}
+
+/* Memory for everything that is computed beforehand. */
+static fac_status take_memory(product *p, fac_workspace *out) {
+    const int64_t all = p->groups * p->columns, *laid = p->window.laid;
+    const bool few = is_few(p), depthwise = is_depthwise(p), copy = p->conv || p->flip || p->depth != p->k;
+    block b = {.fits = true};
+    int64_t numbers[6], rows = p->rows, weights = all;
+    for (int i = 0; i < 6; i++) numbers[i] = take(&b, all, 1, sizeof(int32_t));
+    for (int i = 0; p->conv && i < FAC_CONV_DIMS; i++) b.fits &= fac__mul(i ? rows : p->conv->batch, laid[i], &rows);
+    b.fits &= fac__mul(rows, p->groups, &rows) && fac__mul(p->groups, padded_columns(p), &weights);
+    const int64_t offsets = take(&b, p->taps, 1, sizeof(int64_t)),
+                  packed = few         ? 0
+                           : depthwise ? take(&b, p->taps, p->groups, sizeof(int32_t))
+                                       : take(&b, weights, row_bytes(p), 1),
+                  at = few || !copy ? 0 : take(&b, rows, p->depth, 1),
+                  sums = few || depthwise || !p->any_zero || p->k == 0 ? 0 : take(&b, rows, 1, sizeof(int32_t));
+    FAC_CHECK(b.fits, FAC_ERR_OVERFLOW, "the input or the weight is too large");
+    FAC_TRY(fac__workspace_take(b.total, out));
+    int32_t *ints[6];
+    for (int i = 0; i < 6; i++) ints[i] = (int32_t *)(void *)(out->at + numbers[i]);
+    p->numbers.away = ints[0], p->numbers.w_zero = ints[1], p->w_sum = ints[2];
+    p->numbers.scale = (float *)ints[3], p->numbers.bias = (float *)ints[4], p->numbers.multiplier = (float *)ints[5];
+    p->offsets = (int64_t *)(void *)(out->at + offsets);
+    p->offsets[0] = 0;
+    p->packed = (int8_t *)out->at + packed;
+    p->laid = copy ? (uint8_t *)out->at + at : (uint8_t *)p->source;
+    p->x_sums = sums ? (int32_t *)(void *)(out->at + sums) : NULL;
     return FAC_OK;
 }
+
+/* ---- calls -------------------------------------------------------------------------------------------------------------------- */
 
 static fac_status check_weight(const fac_tensor *weight, const fac_tensor *bias, int64_t k) {
     const fac_quantizer *q = fac__quantizer_of(weight);
@@ -315,45 +494,13 @@ static fac_status take_operands(fac_tensor *x, fac_tensor *weight, fac_tensor *b
     return st;
 }
 
-static fac_status turn_image(void *context, int64_t begin, int64_t end) {
-    const product *p = context;
-    const fac_conv *c = p->conv;
-    const int64_t channels = c->groups * c->large, n = c->large_count;
-    for (int64_t i = begin; i < end;) {
-        const int64_t image = i / n, at = i % n, some = fac__min(end - i, n - at);
-        FAC_ISA_PICK(fac__transpose_bytes)
-        (p->last + i * channels, channels, (const uint8_t *)p->source + image * channels * n + at, n, some, channels,
-         (uint8_t)p->flip);
-        i += some;
-    }
-    return FAC_OK;
-}
-
-/* One allocation holds both. Patches of few channels are not worth it. */
-static fac_status lay_channels_innermost(product *p) {
-    const fac_conv *c = p->conv;
-    const bool depthwise = c && c->large == 1 && p->columns == 1 && c->groups >= 8;
-    if (!c || c->taps > MOST_TAPS || (c->large < 8 && !depthwise)) return FAC_OK;
-    const int64_t channels = c->groups * c->large, weights = p->groups * p->columns * p->k;
-    int64_t image, bytes;
-    FAC_CHECK(fac__mul(c->batch * c->large_count, channels, &image) && fac__add(image, weights, &bytes),
-              FAC_ERR_OVERFLOW, "the input is too large");
-    p->last = fac__alloc_array((size_t)fac__max(1, bytes), 1);
-    if (!p->last) return FAC_ERR_MEMORY;
-    p->last_weight = (int8_t *)p->last + image;
-    const int64_t blocks = depthwise ? 1 : p->groups * p->columns, large = depthwise ? c->groups : c->large;
-    for (int64_t j = 0; j < blocks; j++) /* [large, taps] to [taps, large] */
-        FAC_ISA_PICK(fac__transpose_bytes)
-    ((uint8_t *)p->last_weight + j * large * c->taps, large, (const uint8_t *)p->weight + j * large * c->taps, c->taps,
-     c->taps, large, 0);
-    return fac__parallel_for(0, c->batch * c->large_count, fac__grain(8 * FAC_GRAIN, channels), turn_image, p);
-}
-
 /* Fills in the numbers of x, weight and result, and runs. p has its geometry. y: NULL for a result in float32. */
 static fac_status compute(product *p, fac_tensor *x, fac_tensor *weight, fac_tensor *bias, const fac_quantizer *y,
                           bool relu, fac_tensor *out) {
     operands o;
-    const fac_quantizer *q = fac__quantizer_of(x);
+    const fac_quantizer *q = fac__quantizer_of(x), *w = fac__quantizer_of(weight);
+    fac_workspace memory;
+    int64_t least = 0, most = 0;
     FAC_TRY(take_operands(x, weight, bias, &o));
     p->source = fac__data(o.x);
     p->weight = fac__data(o.weight);
@@ -361,17 +508,19 @@ static fac_status compute(product *p, fac_tensor *x, fac_tensor *weight, fac_ten
     p->x_zero = q->zero_points[0] + p->flip;
     p->out = fac__data(out);
     p->out_dtype = (fac_dtype)out->dtype;
-    if (y) {
-        fac__code_range((fac_dtype)x->dtype, &p->least, &p->most);
-        p->y_zero = y->zero_points[0];
-        if (relu) p->least = p->y_zero;
+    for (int64_t i = 0; i < w->n; i++) p->any_zero |= w->zero_points[i] != 0;
+    p->depth = is_depthwise(p) ? 1 : (p->inner + 3) & ~INT64_C(3);
+    if (p->conv) plan_window(p->conv, &p->window);
+    fac_status st = take_memory(p, &memory);
+    if (st == FAC_OK) {
+        if (y) fac__code_range((fac_dtype)x->dtype, &least, &most);
+        p->numbers.zero = y ? (float)y->zero_points[0] : 0;
+        p->numbers.least = relu ? p->numbers.zero : (float)least;
+        p->numbers.most = (float)most;
+        set_numbers(p, w, q->scales[0], y ? y->scales[0] : 1, o.bias ? fac__data(o.bias) : NULL);
+        st = run(p);
+        fac__workspace_give(memory);
     }
-    fac_status st = make_columns(p, fac__quantizer_of(weight), q->scales[0], y ? y->scales[0] : 1,
-                                 o.bias ? fac__data(o.bias) : NULL);
-    if (st == FAC_OK) st = lay_channels_innermost(p);
-    if (st == FAC_OK) st = run(p);
-    fac__free(p->w_zero);
-    fac__free(p->last);
     drop(&o);
     return st;
 }
@@ -409,7 +558,8 @@ static fac_status plan_linear(const fac_tensor *x, const fac_tensor *weight, con
               FAC_SHAPE_TEXT(weight));
     FAC_TRY(check_weight(weight, bias, weight->sizes[1]));
     FAC_TRY(check_devices(x, weight, bias));
-    *p = (product){.take = take_rows, .groups = 1, .rows = 1, .columns = weight->sizes[0], .k = weight->sizes[1]};
+    const int64_t k = weight->sizes[1];
+    *p = (product){.groups = 1, .rows = 1, .columns = weight->sizes[0], .k = k, .inner = k, .taps = 1};
     for (int d = 0; d < x->ndim; d++) sizes[d] = x->sizes[d];
     for (int d = 0; d < x->ndim - 1; d++)
         FAC_CHECK(fac__mul(p->rows, x->sizes[d], &p->rows), FAC_ERR_OVERFLOW, "the input has too many rows");
@@ -497,13 +647,16 @@ static fac_status conv(const conv_call *k, fac_tensor **out) {
     int64_t rows;
     FAC_CHECK(fac__mul(plan.batch, plan.small_count, &rows), FAC_ERR_OVERFLOW, "the input has too many positions");
     FAC_TRY(of_result(k->x, k->scale, k->zero_point, &y));
-    product p = {.take = take_patches,
-                 .groups = plan.groups,
+    const bool places =
+        plan.groups * plan.taps * plan.small_count * plan.large_count != 1; /* or it is a linear layer */
+    product p = {.groups = plan.groups,
                  .rows = rows,
                  .columns = plan.small,
                  .k = plan.large * plan.taps,
-                 .plane = plan.small_count,
-                 .conv = &plan};
+                 .inner = plan.large,
+                 .taps = plan.taps,
+                 .plane = places ? plan.small_count : 0,
+                 .conv = places ? &plan : NULL};
     const fac_status st = result(&p, plan.out_sizes, plan.out_ndim, k->x, k->weight, k->bias, y, k->relu, out);
     fac__quantizer_unref(y);
     return st;
