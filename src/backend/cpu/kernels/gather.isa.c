@@ -51,6 +51,7 @@ bool FAC_ISA_NAME(fac__gather_short_rows)(char *out, const char *src, const int6
                                           int64_t begin, int64_t end) {
     out += begin * row;
     switch (row) {
+    case 4: ROWS(4);
     case 8: ROWS(8);
     case 16: ROWS(16);
     case 32: ROWS(32);
