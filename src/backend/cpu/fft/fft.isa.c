@@ -140,7 +140,7 @@ static FAC_ALWAYS_INLINE fac_vf64 pick_f64(fac_vf64 a, __m512i which, fac_vf64 b
 #define T float
 #define READ_LANES READ_F32
 #define WRITE_LANES WRITE_F32
-#define OTHER_HALF _mm512_set1_epi32(16)
+#define LANE_BITS _mm512_set1_epi32
 #define VT fac_vf32
 #define LANES FAC_LANES_F32
 #define X(name) name##_f32
@@ -182,11 +182,11 @@ static FAC_ALWAYS_INLINE fac_vf64 pick_f64(fac_vf64 a, __m512i which, fac_vf64 b
 #undef BACK
 #undef READ_LANES
 #undef WRITE_LANES
-#undef OTHER_HALF
+#undef LANE_BITS
 #define T double
 #define READ_LANES READ_F64
 #define WRITE_LANES WRITE_F64
-#define OTHER_HALF _mm512_set1_epi64(8)
+#define LANE_BITS _mm512_set1_epi64
 #define VT fac_vf64
 #define LANES FAC_LANES_F64
 #define X(name) name##_f64

@@ -244,22 +244,24 @@ static FAC_ALWAYS_INLINE void X(write_pairs)(T *at, CV a, int lanes) {
     memcpy(at, room, (size_t)lanes * 2 * sizeof(T));
 }
 
-/* LANES pairs, with their parts exchanged or not. */
+/* LANES pairs, with their parts exchanged or not, in their order or backwards. */
 typedef struct X(way) {
 #if FAC_VECTOR_BYTES == 64
     __m512i first, second;
 #else
-    bool exchange;
+    bool exchange, back;
 #endif
 } X(way);
 #if FAC_VECTOR_BYTES == 64
-static FAC_ALWAYS_INLINE X(way) X(reading)(bool exchange) {
-    return (X(way)){_mm512_loadu_si512(READ_LANES[exchange]), _mm512_loadu_si512(READ_LANES[!exchange])};
+static FAC_ALWAYS_INLINE X(way) X(reading)(bool exchange, bool back) {
+    const __m512i order = back ? LANE_BITS(2 * LANES - 2) : _mm512_setzero_si512();
+    return (X(way)){_mm512_xor_si512(_mm512_loadu_si512(READ_LANES[exchange]), order),
+                    _mm512_xor_si512(_mm512_loadu_si512(READ_LANES[!exchange]), order)};
 }
-static FAC_ALWAYS_INLINE X(way) X(writing)(bool exchange) {
-    const __m512i other = exchange ? OTHER_HALF : _mm512_setzero_si512();
-    return (X(way)){_mm512_xor_si512(_mm512_loadu_si512(WRITE_LANES[0]), other),
-                    _mm512_xor_si512(_mm512_loadu_si512(WRITE_LANES[1]), other)};
+static FAC_ALWAYS_INLINE X(way) X(writing)(bool exchange, bool back) {
+    const __m512i order = LANE_BITS((exchange ? LANES : 0) + (back ? LANES - 1 : 0));
+    return (X(way)){_mm512_xor_si512(_mm512_loadu_si512(WRITE_LANES[0]), order),
+                    _mm512_xor_si512(_mm512_loadu_si512(WRITE_LANES[1]), order)};
 }
 static FAC_ALWAYS_INLINE CV X(read)(const T *at, X(way) w) {
     const VT a = LOAD(at), b = LOAD(at + LANES);
@@ -270,14 +272,15 @@ static FAC_ALWAYS_INLINE void X(write)(T *at, T *next, CV a, X(way) w) {
     STORE(next, X(pick)(a.re, w.second, a.im));
 }
 #else
-static FAC_ALWAYS_INLINE X(way) X(reading)(bool exchange) { return (X(way)){exchange}; }
-static FAC_ALWAYS_INLINE X(way) X(writing)(bool exchange) { return (X(way)){exchange}; }
+static FAC_ALWAYS_INLINE X(way) X(reading)(bool exchange, bool back) { return (X(way)){exchange, back}; }
+static FAC_ALWAYS_INLINE X(way) X(writing)(bool exchange, bool back) { return (X(way)){exchange, back}; }
 static FAC_ALWAYS_INLINE CV X(read)(const T *at, X(way) w) {
-    const CV a = X(read_pairs)(at, LANES);
-    return w.exchange ? X(exchanged)(a) : a;
+    const CV a = X(read_pairs)(at, LANES), b = w.back ? X(backwards)(a) : a;
+    return w.exchange ? X(exchanged)(b) : b;
 }
 static FAC_ALWAYS_INLINE void X(write)(T *at, T *next, CV a, X(way) w) {
     if (w.exchange) a = X(exchanged)(a);
+    if (w.back) a = X(backwards)(a);
     STORE(at, ZIP_LO(a.re, a.im));
     STORE(next, ZIP_HI(a.re, a.im));
 }
@@ -285,7 +288,7 @@ static FAC_ALWAYS_INLINE void X(write)(T *at, T *next, CV a, X(way) w) {
 
 /* n points of `lanes` neighbouring columns. */
 static void X(load_columns)(T *x, const T *at, int64_t step, int64_t n, int lanes, bool exchange) {
-    const X(way) w = X(reading)(exchange);
+    const X(way) w = X(reading)(exchange, false);
     if (lanes < LANES)
         for (int64_t i = 0; i < n; i++) X(put)(x, i, X(maybe_exchanged)(X(read_pairs)(at + i * step, lanes), exchange));
     else
@@ -293,7 +296,7 @@ static void X(load_columns)(T *x, const T *at, int64_t step, int64_t n, int lane
 }
 static void X(store_columns)(const T *x, T *at, int64_t step, int64_t n, int lanes, bool exchange, T scale) {
     const VT s = SPLAT(scale);
-    const X(way) w = X(writing)(exchange);
+    const X(way) w = X(writing)(exchange, false);
     if (lanes < LANES)
         for (int64_t i = 0; i < n; i++)
             X(write_pairs)(at + i * step, X(scaled)(X(maybe_exchanged)(X(get)(x, i), exchange), s), lanes);
@@ -305,7 +308,7 @@ static void X(store_columns)(const T *x, T *at, int64_t step, int64_t n, int lan
    load_columns and store_columns do, without a buffer between. */
 #define FFT_FIRST(R)                                                                                                  \
     static void X(first_##R)(const fac_fft_pass *p, const T *table, const T *at, int64_t step, bool exchange, T *y) { \
-        const X(way) from = X(reading)(exchange);                                                                     \
+        const X(way) from = X(reading)(exchange, false);                                                              \
         for (int64_t b = 0; b < p->blocks; b++) {                                                                     \
             const T *w = table + p->twiddles + (b - 1) * 2 * ((R)-1);                                                 \
             CV a[R];                                                                                                  \
@@ -320,7 +323,7 @@ static void X(store_columns)(const T *x, T *at, int64_t step, int64_t n, int lan
 #define FFT_LAST(R)                                                                                           \
     static void X(last_##R)(const fac_fft_pass *p, const T *x, T *at, int64_t step, bool exchange, T scale) { \
         const VT s = SPLAT(scale);                                                                            \
-        const X(way) to = X(writing)(exchange);                                                               \
+        const X(way) to = X(writing)(exchange, false);                                                        \
         for (int64_t q = 0; q < p->run; q++) {                                                                \
             CV a[R];                                                                                          \
             _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * p->run);          \
@@ -621,7 +624,7 @@ FFT_FACTORS(8)
 /* Columns of one pass: from memory to a buffer, multiplied by their factors. */
 #define FFT_ONLY(R)                                                                                                 \
     static void X(only_##R)(const fac_fft_core *c, const T *at, int64_t step, bool exchange, int64_t group, T *y) { \
-        const X(way) from = X(reading)(exchange);                                                                   \
+        const X(way) from = X(reading)(exchange, false);                                                            \
         CV a[R];                                                                                                    \
         _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(read)(at + j * step, from);                 \
         X(dft_##R)(a, NULL);                                                                                        \
@@ -743,6 +746,21 @@ static FAC_ALWAYS_INLINE CV X(transformed)(const fac_fft_plan *p, const T *work,
     return X(chirped)(p, X(maybe_exchanged)(a, p->chirped), k, run);
 }
 
+/* The same of runs that are read and written in either order. */
+#define PAIR_WAYS                                                                      \
+    const X(way) read = X(reading)(false, false), read_back = X(reading)(false, true), \
+                 write = X(writing)(false, false), write_back = X(writing)(false, true)
+static FAC_ALWAYS_INLINE CV X(chirped_run)(const fac_fft_plan *p, CV a, int64_t k, X(way) w) {
+    return p->chirped ? X(times)(a, X(read)((const T *)p->chirp + 2 * k, w)) : a;
+}
+static FAC_ALWAYS_INLINE CV X(transformed_run)(const fac_fft_plan *p, const T *work, int64_t k, X(way) w) {
+    const CV a = X(read)(work + 2 * k, w);
+    return X(chirped_run)(p, X(maybe_exchanged)(a, p->chirped), k, w);
+}
+static FAC_ALWAYS_INLINE void X(write_run)(T *at, int64_t k, CV a, X(way) w) {
+    X(write)(at + 2 * k, at + 2 * k + LANES, a, w);
+}
+
 /* ---- into the work line ---- */
 
 /* Real lines of even length: a point k and its mirror image h - k become points of the half transform. */
@@ -761,16 +779,17 @@ static void X(enter_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
     const fac_fft_plan *p = l->plan;
     const int64_t h = p->inner, last = l->in_step == 2 ? fac__min(end, (h + 1) / 2) : 0;
     T *work = l->work;
+    PAIR_WAYS;
     int64_t k = begin;
     if (k == 0) X(enter_pair)(l, k++);
     const int64_t first = k;
     for (; k < last && last - first >= LANES; k += LANES) {
         k = fac__min(k, last - LANES); /* the last vector does some once more */
         const int64_t far = h - k - LANES + 1;
-        CV a = X(run_at)(l->in, k), b = X(backwards)(X(run_at)(l->in, far));
+        CV a = X(run_at)(l->in, k), b = X(read)((const T *)l->in + 2 * far, read_back);
         X(fold)(&a, &b, X(run_at)(p->unfold, k));
-        X(write_pairs)(work + 2 * k, X(chirped)(p, X(exchanged)(a), k, true), LANES);
-        X(write_pairs)(work + 2 * far, X(chirped)(p, X(exchanged)(X(backwards)(b)), far, true), LANES);
+        X(write_run)(work, k, X(chirped_run)(p, X(exchanged)(a), k, read), write);
+        X(write_run)(work, far, X(chirped_run)(p, X(exchanged)(b), far, read_back), write_back);
     }
     for (; k < end; k++) X(enter_pair)(l, k);
 }
@@ -840,21 +859,21 @@ static void X(leave_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
     const int64_t h = p->inner, last = l->out_step == 2 ? fac__min(end, (h + 1) / 2) : 0;
     const VT s = SPLAT((T)l->scale);
     T *out = l->out;
+    PAIR_WAYS;
     int64_t k = begin;
     if (k == 0) X(leave_pair)(l, k++);
     const int64_t first = k;
     for (; k < last && last - first >= LANES; k += LANES) {
         k = fac__min(k, last - LANES); /* the last vector does some once more */
         const int64_t far = h - k - LANES + 1;
-        CV a = X(transformed)(p, l->work, k, true), b = X(backwards)(X(transformed)(p, l->work, far, true));
+        CV a = X(transformed_run)(p, l->work, k, read), b = X(transformed_run)(p, l->work, far, read_back);
         X(unfold)(&a, &b, X(run_at)(p->unfold, k));
-        a = X(scaled)(a, s);
-        b = X(scaled)(b, s);
-        X(write_pairs)(out + 2 * k, a, LANES);
-        X(write_pairs)(out + 2 * far, X(backwards)(b), LANES);
+        if (l->scale != 1) a = X(scaled)(a, s), b = X(scaled)(b, s);
+        X(write_run)(out, k, a, write);
+        X(write_run)(out, far, b, write_back);
         if (!l->two_sided) continue;
-        X(write_pairs)(out + 2 * (h + k), X(conj)(b), LANES);
-        X(write_pairs)(out + 2 * (h + far), X(backwards)(X(conj)(a)), LANES);
+        X(write_run)(out, h + k, X(conj)(b), write);
+        X(write_run)(out, h + far, X(conj)(a), write_back);
     }
     for (; k < end; k++) X(leave_pair)(l, k);
 }
@@ -940,5 +959,6 @@ void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
 
 #undef CV
 #undef SHORT_LINES
+#undef PAIR_WAYS
 #undef POINT
 #undef VIEW

@@ -30,7 +30,7 @@ static void X(short_square)(const fac_fft_core *c, T *const *from, T *const *to,
     if (scale != 1)
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++) a[i] = X(scaled)(a[i], s);
-    const X(way) w = X(writing)(exchange_to);
+    const X(way) w = X(writing)(exchange_to, false);
     T *at = to[0], *next = rows == LANES ? at + LANES : to[1];
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) X(write)(at + 2 * i * rows, next + 2 * i * rows, a[i], w);
@@ -43,7 +43,7 @@ static void X(eights)(const fac_fft_core *c, T *const *from, T *const *to, bool 
                       T scale) {
     static const int32_t apart[16] = {0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25, 10, 26, 11, 27},
                          in_turn[16] = {0, 16, 4, 20, 1, 17, 5, 21, 2, 18, 6, 22, 3, 19, 7, 23};
-    const X(way) read = X(reading)(exchange_from);
+    const X(way) read = X(reading)(exchange_from, false);
     const VT s = SPLAT(scale), sign = {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1};
     const bool halves = c->n == 128;
     const T *at = from[0], *other = halves ? at + 128 : from[1];
@@ -84,7 +84,7 @@ static void X(eights)(const fac_fft_core *c, T *const *from, T *const *to, bool 
     if (scale != 1)
 #pragma GCC unroll 8
         for (int k = 0; k < 8; k++) a[k] = X(scaled)(a[k], s);
-    const __m512i parts = exchange_to ? OTHER_HALF : _mm512_setzero_si512(),
+    const __m512i parts = LANE_BITS(exchange_to ? LANES : 0),
                   first = _mm512_xor_si512(_mm512_loadu_si512(halves ? in_turn : apart), parts);
     const X(way) write = {first, _mm512_xor_si512(first, _mm512_set1_epi32(halves ? 8 : 4))};
     T *out = to[0], *next = halves ? out + 16 : to[1];
