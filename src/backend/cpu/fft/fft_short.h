@@ -5,9 +5,9 @@
 /* LANES columns of LANES rows, or of half as many, of as many lines at once as fill a square. */
 static bool X(is_short)(const fac_fft_group *g) {
     if (!g->plan->core.short_lines || g->plan->chirped) return false;
-    return g->plan->inner == g->plan->n
-               ? g->plan->kind == FAC_FFT_COMPLEX && g->in.step == 2 && g->out.step == 2
-               : !g->plan->core.eights && (g->plan->kind == FAC_FFT_FROM_REAL ? g->in.step == 1 : g->out.step == 1);
+    const int64_t from = g->in.complex ? 2 : 1, to = g->out.complex ? 2 : 1;
+    if (g->in.step != from || g->out.step != to) return false;
+    return g->plan->inner == g->plan->n ? g->plan->kind == FAC_FFT_COMPLEX : !g->plan->core.eights;
 }
 
 /* Lines that fill one square. */
