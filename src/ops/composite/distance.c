@@ -11,7 +11,11 @@ static fac_tensor *distances(fac_tensor *apart, double p) {
     return sum_along(apart, -1, false);
 }
 static fac_tensor *between(fac_tensor *a, fac_tensor *b, double p, double eps, bool keepdim) {
-    return norm_over(plus(sub(a, b), eps), p, FAC_INTS(-1), keepdim);
+    fac_tensor *apart = sub(a, b);
+    if (!apart) return NULL;
+    /* In place unless the result is of another dtype: a difference is not kept for its gradient. */
+    apart = is_integral(apart) ? plus(apart, eps) : fac__s_add__Scalar(apart, fac_scalar_f_(eps), fac_scalar_i_(1));
+    return norm_over(apart, p, FAC_INTS(-1), keepdim);
 }
 
 fac_status dist_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_scalar p, fac_tensor **out) {

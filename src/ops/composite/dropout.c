@@ -57,8 +57,9 @@ static fac_status drop(fac_tensor *input, double p, bool train, kind k, fac_tens
     }
     FAC_TRY(check(input, k));
     FAC_SCOPE(scope);
-    fac_tensor *noise = noise_of(input, p, k, &shift), *y = noise ? mul(input, noise) : NULL;
-    return fac__give(out, shift && y ? add(y, shift) : y);
+    fac_tensor *noise = noise_of(input, p, k, &shift);
+    if (!noise) return fac_error();
+    return fac__give(out, shift ? fac__s_addcmul(shift, input, noise, fac_scalar_i_(1)) : mul(input, noise));
 }
 
 static fac_status drop_in_place(fac_tensor *self, double p, bool train, kind k, fac_tensor **out) {

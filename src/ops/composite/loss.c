@@ -176,9 +176,8 @@ fac_status cross_entropy_loss_composite(const fac_call_info *c, fac_tensor *self
 
 /* a where the target is 1, b where it is -1, 0 elsewhere. */
 static fac_tensor *by_sign(fac_tensor *target, fac_tensor *a, fac_tensor *b) {
-    fac_tensor *zero = fac__s_zeros_like(a, 0, 0, (fac_device){0}, (fac_opt_num){0}, 0);
-    fac_tensor *positive = fac__s_where_self(fac__s_eq_Scalar(target, fac_scalar_i_(1)), a, zero);
-    return add(positive, fac__s_where_self(fac__s_eq_Scalar(target, fac_scalar_i_(-1)), b, zero));
+    fac_tensor *rest = fac__s_where_ScalarOther(fac__s_eq_Scalar(target, fac_scalar_i_(-1)), b, fac_scalar_i_(0));
+    return fac__s_where_self(fac__s_eq_Scalar(target, fac_scalar_i_(1)), a, rest);
 }
 
 /* PyTorch's definition keeps an element whose target is neither 1 nor -1 in both parts. */
@@ -198,8 +197,8 @@ fac_status margin_ranking_loss_composite(const fac_call_info *c, fac_tensor *inp
                                          fac_tensor *target, double margin, int64_t reduction, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
-    fac_tensor *loss = mul(fac__s_neg(target), sub(input1, input2));
-    return finish(at_least(plus(loss, margin), 0), reduction, out);
+    fac_tensor *ahead = mul(target, sub(input1, input2));
+    return finish(at_least(fac__s_rsub_Scalar(ahead, fac_scalar_f_(margin), fac_scalar_i_(1)), 0), reduction, out);
 }
 
 fac_status soft_margin_loss_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *target, int64_t reduction,

@@ -121,12 +121,28 @@ static void next_choice(const int64_t *from, int64_t *to, int64_t n, int64_t r, 
     for (int64_t i = k; i < r; i++) to[i] = from[k] + 1 + (again ? 0 : i - k);
 }
 
+/* All choices from the first one on, [choices, r]: those that differ in their last position alone follow each other. */
+static void fill_choices(int64_t *at, int64_t n, int64_t r, bool again, int64_t choices) {
+    for (int64_t i = 0; i < r; i++) at[i] = again ? 0 : i;
+    for (const int64_t *end = at + choices * r;;) {
+        const int64_t *from = at;
+        const int64_t last = from[r - 1];
+        for (int64_t k = last + 1; k < n; k++) {
+            at += r;
+            for (int64_t i = 0; i < r - 1; i++) at[i] = from[i];
+            at[r - 1] = k;
+        }
+        if (at + r == end) return;
+        next_choice(at, at + r, n, r, again);
+        at += r;
+    }
+}
+
 /* Positions [choices, r], made on the CPU. */
 static fac_status choose(int64_t n, int64_t r, bool again, int64_t choices, fac_tensor **out) {
     FAC_TRY(fac__empty(FAC_INTS(choices, r).v, 2, FAC_I64, fac_device_make(FAC_CPU, -1), out));
     int64_t *at = fac__data(*out);
-    for (int64_t i = 0; at && i < r; i++) at[i] = again ? 0 : i;
-    for (int64_t i = 1; at && i < choices; i++) next_choice(at + (i - 1) * r, at + i * r, n, r, again);
+    if (at && choices > 0) fill_choices(at, n, r, again, choices);
     return FAC_OK;
 }
 

@@ -4,11 +4,12 @@
    A lane is one element of a vector. Inner loops transform as many sequences at once as a vector has lanes, one in each,
    so that no arithmetic crosses lanes. Lines reach them in two ways:
 
-     lanes  a group of lines, one per lane: short lines, and lengths with few factors
+     lanes  a group of lines, one per lane: lengths with few factors, and neighbouring lines of any
+     short  one or two lines of 64, 128 or as many points as a square of lanes has, split as below without leaving registers, or nearly
      split  one line of n = columns * rows elements: its columns are transformed, one per lane, multiplied by twiddle
             factors, transposed by registers, and its rows are transformed, one per lane again (Bailey's four steps)
 
-   Sequences in lanes go through Stockham passes of radix 2, 3, 4, 5, 7, 8, 11, 13 or any prime up to FAC_FFT_PRIME; a
+   Sequences in lanes go through Stockham passes of radix 2, 3, 4, 5, 7, 8, 11, 13, 16 or any prime up to FAC_FFT_PRIME; a
    length with a larger prime factor becomes a convolution (Bluestein's chirps) of a length with small factors.
    A real line of even length is transformed as a complex one of half the length.
 
@@ -45,9 +46,13 @@ typedef struct fac_fft_core {
     int64_t n;
     fac_fft_chain whole;         /* for lanes */
     fac_fft_chain columns, rows; /* for split: transforms of `rows.n` columns and of `columns.n` rows; n 0: none */
-    void *lane_twiddles;         /* of row r and lane v, w^(r v): [r][re of all lanes, im of all lanes] */
-    void *group_twiddles;        /* of row r and the first column a of group g, w^(r a), complex: [g][r] */
-    double split_cost;           /* of one line */
+    void *
+        lane_twiddles; /* of row r and lane v, w^(r v): [r][re of all lanes, im of all lanes]; of short lines, of each group */
+    void
+        *group_twiddles; /* of row r and the first column a of group g, w^(r a), complex: [g][r]; NULL of short lines */
+    double split_cost;   /* of one line */
+    bool short_lines;    /* split, and as many at once as fill vectors */
+    void *eights; /* of 64 and 128 points in 16 lanes: factors of two lines of 8 columns and rows, [row][re, im] */
 } fac_fft_core;
 
 typedef enum { FAC_FFT_COMPLEX, FAC_FFT_FROM_REAL, FAC_FFT_TO_REAL } fac_fft_kind;

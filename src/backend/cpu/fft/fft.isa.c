@@ -23,10 +23,9 @@ int FAC_ISA_NAME(fac__fft_vector)(void) { return FAC_VECTOR_BYTES; }
    shuffles, of which there is one a cycle, stay within quarters and are half as many. */
 #if FAC_VECTOR_BYTES == 64
 static FAC_ALWAYS_INLINE __m512 quarters(const void *a, const void *b, const void *c, const void *d) {
-    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(a));
-    v = _mm512_mask_broadcast_f32x4(v, 0x00f0, _mm_loadu_ps(b));
-    v = _mm512_mask_broadcast_f32x4(v, 0x0f00, _mm_loadu_ps(c));
-    return _mm512_mask_broadcast_f32x4(v, 0xf000, _mm_loadu_ps(d));
+    const __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(a)), _mm_loadu_ps(b), 1),
+                 high = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(c)), _mm_loadu_ps(d), 1);
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
 }
 /* Rows 0 to 3 of each quarter become its columns. */
 static FAC_ALWAYS_INLINE void turn_quarters(const __m512 *a, fac_vf32 *v0, fac_vf32 *v1, fac_vf32 *v2, fac_vf32 *v3) {
@@ -59,6 +58,46 @@ static FAC_ALWAYS_INLINE void pairs_f32(fac_vf32 *re, fac_vf32 *im, float *const
         turn_quarters(a, &re[2 * q], &im[2 * q], &re[2 * q + 1], &im[2 * q + 1]);
     }
 }
+/* The other way: LANES points of lanes become the halves of LANES lines. */
+static FAC_ALWAYS_INLINE void turn_wholes(__m512 a, __m512 b, __m512 c, __m512 d, __m512 *v0, __m512 *v1, __m512 *v2,
+                                          __m512 *v3) {
+    const __m512 low = _mm512_shuffle_f32x4(a, b, 0x44), high = _mm512_shuffle_f32x4(a, b, 0xee),
+                 low2 = _mm512_shuffle_f32x4(c, d, 0x44), high2 = _mm512_shuffle_f32x4(c, d, 0xee);
+    *v0 = _mm512_shuffle_f32x4(low, low2, 0x88);
+    *v1 = _mm512_shuffle_f32x4(low, low2, 0xdd);
+    *v2 = _mm512_shuffle_f32x4(high, high2, 0x88);
+    *v3 = _mm512_shuffle_f32x4(high, high2, 0xdd);
+}
+static FAC_ALWAYS_INLINE void unpair_f32(fac_vf32 *re, fac_vf32 *im) {
+    fac_vf32 t[8][4];
+#pragma GCC unroll 8
+    for (int q = 0; q < 8; q++) {
+        const __m512 a[4] = {(__m512)re[2 * q], (__m512)im[2 * q], (__m512)re[2 * q + 1], (__m512)im[2 * q + 1]};
+        turn_quarters(a, &t[q][0], &t[q][1], &t[q][2], &t[q][3]);
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+        turn_wholes((__m512)t[0][k], (__m512)t[1][k], (__m512)t[2][k], (__m512)t[3][k], (__m512 *)&re[k],
+                    (__m512 *)&re[4 + k], (__m512 *)&re[8 + k], (__m512 *)&re[12 + k]);
+        turn_wholes((__m512)t[4][k], (__m512)t[5][k], (__m512)t[6][k], (__m512)t[7][k], (__m512 *)&im[k],
+                    (__m512 *)&im[4 + k], (__m512 *)&im[8 + k], (__m512 *)&im[12 + k]);
+    }
+}
+static FAC_ALWAYS_INLINE void unpair_f64(fac_vf64 *re, fac_vf64 *im) {
+    __m512 t[8][2];
+#pragma GCC unroll 8
+    for (int q = 0; q < 8; q++) {
+        t[q][0] = (__m512)_mm512_unpacklo_pd((__m512d)re[q], (__m512d)im[q]);
+        t[q][1] = (__m512)_mm512_unpackhi_pd((__m512d)re[q], (__m512d)im[q]);
+    }
+#pragma GCC unroll 2
+    for (int k = 0; k < 2; k++) {
+        turn_wholes(t[0][k], t[1][k], t[2][k], t[3][k], (__m512 *)&re[k], (__m512 *)&re[2 + k], (__m512 *)&re[4 + k],
+                    (__m512 *)&re[6 + k]);
+        turn_wholes(t[4][k], t[5][k], t[6][k], t[7][k], (__m512 *)&im[k], (__m512 *)&im[2 + k], (__m512 *)&im[4 + k],
+                    (__m512 *)&im[6 + k]);
+    }
+}
 static FAC_ALWAYS_INLINE void square_f64(fac_vf64 *v, const double *at, int64_t step) {
 #pragma GCC unroll 4
     for (int q = 0; q < 4; q++) {
@@ -81,7 +120,27 @@ static FAC_ALWAYS_INLINE void pairs_f64(fac_vf64 *re, fac_vf64 *im, double *cons
 }
 #endif
 
+/* Which lanes of two vectors make the real and the imaginary parts of pairs, or pairs of parts; the other way round where parts are
+   exchanged, so that an exchange costs nothing. */
+#if FAC_VECTOR_BYTES == 64
+static const int32_t READ_F32[2][16] = {{0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30},
+                                        {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31}};
+static const int32_t WRITE_F32[2][16] = {{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23},
+                                         {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}};
+static const int64_t READ_F64[2][8] = {{0, 2, 4, 6, 8, 10, 12, 14}, {1, 3, 5, 7, 9, 11, 13, 15}};
+static const int64_t WRITE_F64[2][8] = {{0, 8, 1, 9, 2, 10, 3, 11}, {4, 12, 5, 13, 6, 14, 7, 15}};
+static FAC_ALWAYS_INLINE fac_vf32 pick_f32(fac_vf32 a, __m512i which, fac_vf32 b) {
+    return (fac_vf32)_mm512_permutex2var_ps((__m512)a, which, (__m512)b);
+}
+static FAC_ALWAYS_INLINE fac_vf64 pick_f64(fac_vf64 a, __m512i which, fac_vf64 b) {
+    return (fac_vf64)_mm512_permutex2var_pd((__m512d)a, which, (__m512d)b);
+}
+#endif
+
 #define T float
+#define READ_LANES READ_F32
+#define WRITE_LANES WRITE_F32
+#define LANE_BITS _mm512_set1_epi32
 #define VT fac_vf32
 #define LANES FAC_LANES_F32
 #define X(name) name##_f32
@@ -121,7 +180,13 @@ static FAC_ALWAYS_INLINE void pairs_f64(fac_vf64 *re, fac_vf64 *im, double *cons
 #undef EVEN
 #undef ODD
 #undef BACK
+#undef READ_LANES
+#undef WRITE_LANES
+#undef LANE_BITS
 #define T double
+#define READ_LANES READ_F64
+#define WRITE_LANES WRITE_F64
+#define LANE_BITS _mm512_set1_epi64
 #define VT fac_vf64
 #define LANES FAC_LANES_F64
 #define X(name) name##_f64

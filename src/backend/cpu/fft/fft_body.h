@@ -66,6 +66,38 @@ static FAC_ALWAYS_INLINE void X(dft_8)(CV *a, const T *roots) {
     }
 }
 
+#if FAC_VECTOR_BYTES == 64
+/* Four transforms of four, of every fourth element, and four of theirs. For vectors of which there are 32. */
+static FAC_ALWAYS_INLINE void X(dft_16)(CV *a, const T *roots) {
+    static const T w[10][2] = {{1, 0},
+                               {(T)0.92387953251128675613, (T)-0.38268343236508977173},
+                               {(T)0.70710678118654752440, (T)-0.70710678118654752440},
+                               {(T)0.38268343236508977173, (T)-0.92387953251128675613},
+                               {0, -1},
+                               {0, 0},
+                               {(T)-0.70710678118654752440, (T)-0.70710678118654752440},
+                               {0, 0},
+                               {0, 0},
+                               {(T)-0.92387953251128675613, (T)0.38268343236508977173}};
+    CV b[16];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) {
+        CV t[4] = {a[j], a[j + 4], a[j + 8], a[j + 12]};
+        X(dft_4)(t, roots);
+        b[j] = t[0];
+#pragma GCC unroll 4
+        for (int k = 1; k < 4; k++)
+            b[j + 4 * k] = j == 0 ? t[k] : j * k == 4 ? X(times_minus_i)(t[k]) : X(times)(t[k], X(splat)(w[j * k]));
+    }
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+        X(dft_4)(b + 4 * k, roots);
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) a[k + 4 * j] = b[4 * k + j];
+    }
+}
+#endif
+
 /* Odd r. Elements j and r - j meet cosines of one sign and sines of opposite ones, so their sum and difference are taken first.
    roots: cos, then sin, of 2 pi j / r. */
 static FAC_ALWAYS_INLINE void X(dft_odd)(CV *a, int r, const T *roots) {
@@ -104,22 +136,18 @@ static FAC_ALWAYS_INLINE void X(dft_13)(CV *a, const T *roots) { X(dft_odd)(a, 1
     static void X(pass_##R)(const fac_fft_pass *p, const T *table, const T *x, T *y) {                     \
         const T *roots = table + p->roots;                                                                 \
         const int64_t run = p->run, apart = run * p->blocks;                                               \
-        for (int64_t q = 0; q < run; q++) {                                                                \
-            CV a[R];                                                                                       \
-            _Pragma("GCC unroll 13") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * apart);        \
-            X(dft_##R)(a, roots);                                                                          \
-            _Pragma("GCC unroll 13") for (int k = 0; k < (R); k++) X(put)(y, q + k * run, a[k]);           \
-        }                                                                                                  \
-        for (int64_t b = 1; b < p->blocks; b++) {                                                          \
+        for (int64_t b = 0; b < p->blocks; b++) {                                                          \
             const T *w = table + p->twiddles + (b - 1) * 2 * ((R)-1), *from = x + b * run * POINT;         \
             T *to = y + b * (R)*run * POINT;                                                               \
             for (int64_t q = 0; q < run; q++) {                                                            \
                 CV a[R];                                                                                   \
-                _Pragma("GCC unroll 13") for (int j = 0; j < (R); j++) a[j] = X(get)(from, q + j * apart); \
+                _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(get)(from, q + j * apart); \
                 X(dft_##R)(a, roots);                                                                      \
-                X(put)(to, q, a[0]);                                                                       \
-                _Pragma("GCC unroll 13") for (int k = 1; k < (R); k++)                                     \
-                    X(put)(to, q + k * run, X(times)(a[k], X(splat)(w + 2 * (k - 1))));                    \
+                if (b > 0) {                                                                               \
+                    _Pragma("GCC unroll 16") for (int k = 1; k < (R); k++) a[k] =                          \
+                        X(times)(a[k], X(splat)(w + 2 * (k - 1)));                                         \
+                }                                                                                          \
+                _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++) X(put)(to, q + k * run, a[k]);      \
             }                                                                                              \
         }                                                                                                  \
     }
@@ -131,6 +159,9 @@ FFT_PASS(7)
 FFT_PASS(8)
 FFT_PASS(11)
 FFT_PASS(13)
+#if FAC_VECTOR_BYTES == 64
+FFT_PASS(16)
+#endif
 #undef FFT_PASS
 
 static void X(pass_any)(const fac_fft_pass *p, const T *table, const T *x, T *y) {
@@ -159,6 +190,9 @@ static void X(pass)(const fac_fft_pass *p, const T *table, const T *x, T *y) {
     case 8: X(pass_8)(p, table, x, y); break;
     case 11: X(pass_11)(p, table, x, y); break;
     case 13: X(pass_13)(p, table, x, y); break;
+#if FAC_VECTOR_BYTES == 64
+    case 16: X(pass_16)(p, table, x, y); break;
+#endif
     default: X(pass_any)(p, table, x, y);
     }
 }
@@ -210,48 +244,96 @@ static FAC_ALWAYS_INLINE void X(write_pairs)(T *at, CV a, int lanes) {
     memcpy(at, room, (size_t)lanes * 2 * sizeof(T));
 }
 
+/* LANES pairs, with their parts exchanged or not, in their order or backwards. */
+typedef struct X(way) {
+#if FAC_VECTOR_BYTES == 64
+    __m512i first, second;
+#else
+    bool exchange, back;
+#endif
+} X(way);
+#if FAC_VECTOR_BYTES == 64
+static FAC_ALWAYS_INLINE X(way) X(reading)(bool exchange, bool back) {
+    const __m512i order = back ? LANE_BITS(2 * LANES - 2) : _mm512_setzero_si512();
+    return (X(way)){_mm512_xor_si512(_mm512_loadu_si512(READ_LANES[exchange]), order),
+                    _mm512_xor_si512(_mm512_loadu_si512(READ_LANES[!exchange]), order)};
+}
+static FAC_ALWAYS_INLINE X(way) X(writing)(bool exchange, bool back) {
+    const __m512i order = LANE_BITS((exchange ? LANES : 0) + (back ? LANES - 1 : 0));
+    return (X(way)){_mm512_xor_si512(_mm512_loadu_si512(WRITE_LANES[0]), order),
+                    _mm512_xor_si512(_mm512_loadu_si512(WRITE_LANES[1]), order)};
+}
+static FAC_ALWAYS_INLINE CV X(read)(const T *at, X(way) w) {
+    const VT a = LOAD(at), b = LOAD(at + LANES);
+    return (CV){X(pick)(a, w.first, b), X(pick)(a, w.second, b)};
+}
+static FAC_ALWAYS_INLINE void X(write)(T *at, T *next, CV a, X(way) w) {
+    STORE(at, X(pick)(a.re, w.first, a.im));
+    STORE(next, X(pick)(a.re, w.second, a.im));
+}
+#else
+static FAC_ALWAYS_INLINE X(way) X(reading)(bool exchange, bool back) { return (X(way)){exchange, back}; }
+static FAC_ALWAYS_INLINE X(way) X(writing)(bool exchange, bool back) { return (X(way)){exchange, back}; }
+static FAC_ALWAYS_INLINE CV X(read)(const T *at, X(way) w) {
+    const CV a = X(read_pairs)(at, LANES), b = w.back ? X(backwards)(a) : a;
+    return w.exchange ? X(exchanged)(b) : b;
+}
+static FAC_ALWAYS_INLINE void X(write)(T *at, T *next, CV a, X(way) w) {
+    if (w.exchange) a = X(exchanged)(a);
+    if (w.back) a = X(backwards)(a);
+    STORE(at, ZIP_LO(a.re, a.im));
+    STORE(next, ZIP_HI(a.re, a.im));
+}
+#endif
+
 /* n points of `lanes` neighbouring columns. */
 static void X(load_columns)(T *x, const T *at, int64_t step, int64_t n, int lanes, bool exchange) {
+    const X(way) w = X(reading)(exchange, false);
     if (lanes < LANES)
         for (int64_t i = 0; i < n; i++) X(put)(x, i, X(maybe_exchanged)(X(read_pairs)(at + i * step, lanes), exchange));
     else
-        for (int64_t i = 0; i < n; i++) X(put)(x, i, X(maybe_exchanged)(X(read_pairs)(at + i * step, LANES), exchange));
+        for (int64_t i = 0; i < n; i++) X(put)(x, i, X(read)(at + i * step, w));
 }
 static void X(store_columns)(const T *x, T *at, int64_t step, int64_t n, int lanes, bool exchange, T scale) {
     const VT s = SPLAT(scale);
+    const X(way) w = X(writing)(exchange, false);
     if (lanes < LANES)
         for (int64_t i = 0; i < n; i++)
             X(write_pairs)(at + i * step, X(scaled)(X(maybe_exchanged)(X(get)(x, i), exchange), s), lanes);
     else
-        for (int64_t i = 0; i < n; i++)
-            X(write_pairs)(at + i * step, X(scaled)(X(maybe_exchanged)(X(get)(x, i), exchange), s), LANES);
+        for (int64_t i = 0; i < n; i++) X(write)(at + i * step, at + i * step + LANES, X(scaled)(X(get)(x, i), s), w);
 }
 
 /* The first pass of a chain from LANES neighbouring columns, and the last one to them, `step` reals from one point to the next: what
    load_columns and store_columns do, without a buffer between. */
 #define FFT_FIRST(R)                                                                                                  \
     static void X(first_##R)(const fac_fft_pass *p, const T *table, const T *at, int64_t step, bool exchange, T *y) { \
+        const X(way) from = X(reading)(exchange, false);                                                              \
         for (int64_t b = 0; b < p->blocks; b++) {                                                                     \
             const T *w = table + p->twiddles + (b - 1) * 2 * ((R)-1);                                                 \
             CV a[R];                                                                                                  \
-            _Pragma("GCC unroll 8") for (int j = 0; j < (R); j++) a[j] =                                              \
-                X(maybe_exchanged)(X(read_pairs)(at + (b + j * p->blocks) * step, LANES), exchange);                  \
+            _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] =                                             \
+                X(read)(at + (b + j * p->blocks) * step, from);                                                       \
             X(dft_##R)(a, table + p->roots);                                                                          \
             X(put)(y, b * (R), a[0]);                                                                                 \
-            _Pragma("GCC unroll 8") for (int k = 1; k < (R); k++)                                                     \
+            _Pragma("GCC unroll 16") for (int k = 1; k < (R); k++)                                                    \
                 X(put)(y, b * (R) + k, b ? X(times)(a[k], X(splat)(w + 2 * (k - 1))) : a[k]);                         \
         }                                                                                                             \
     }
-#define FFT_LAST(R)                                                                                                    \
-    static void X(last_##R)(const fac_fft_pass *p, const T *x, T *at, int64_t step, bool exchange, T scale) {          \
-        const VT s = SPLAT(scale);                                                                                     \
-        for (int64_t q = 0; q < p->run; q++) {                                                                         \
-            CV a[R];                                                                                                   \
-            _Pragma("GCC unroll 8") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * p->run);                    \
-            X(dft_##R)(a, NULL);                                                                                       \
-            _Pragma("GCC unroll 8") for (int k = 0; k < (R); k++)                                                      \
-                X(write_pairs)(at + (q + k * p->run) * step, X(scaled)(X(maybe_exchanged)(a[k], exchange), s), LANES); \
-        }                                                                                                              \
+#define FFT_LAST(R)                                                                                           \
+    static void X(last_##R)(const fac_fft_pass *p, const T *x, T *at, int64_t step, bool exchange, T scale) { \
+        const VT s = SPLAT(scale);                                                                            \
+        const X(way) to = X(writing)(exchange, false);                                                        \
+        for (int64_t q = 0; q < p->run; q++) {                                                                \
+            CV a[R];                                                                                          \
+            _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * p->run);          \
+            X(dft_##R)(a, NULL);                                                                              \
+            if (scale != 1) _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++) a[k] = X(scaled)(a[k], s); \
+            _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++) {                                          \
+                T *here = at + (q + k * p->run) * step;                                                       \
+                X(write)(here, here + LANES, a[k], to);                                                       \
+            }                                                                                                 \
+        }                                                                                                     \
     }
 FFT_FIRST(3)
 FFT_FIRST(4)
@@ -260,6 +342,9 @@ FFT_FIRST(8)
 FFT_LAST(2)
 FFT_LAST(4)
 FFT_LAST(8)
+#if FAC_VECTOR_BYTES == 64
+FFT_LAST(16)
+#endif
 #undef FFT_FIRST
 #undef FFT_LAST
 
@@ -278,8 +363,8 @@ static bool X(enter_chain)(const fac_fft_chain *c, const T *at, int64_t step, in
 static void X(leave_chain)(const fac_fft_chain *c, int begin, const T *x, T *buffer, T *other, T *at, int64_t step,
                            int lanes, bool exchange, T scale) {
     const int end = c->passes - 1;
-    const int64_t radix = lanes == LANES && end > 0 ? c->pass[end].radix : 0;
-    const bool fused = radix == 2 || radix == 4 || radix == 8;
+    const int64_t radix = lanes == LANES && end >= 0 ? c->pass[end].radix : 0;
+    const bool fused = radix == 2 || radix == 4 || radix == 8 || radix == 16;
     x = X(run_passes)(c, begin, fused ? end : c->passes, x, buffer, other);
     if (radix == 2)
         X(last_2)(&c->pass[end], x, at, step, exchange, scale);
@@ -287,6 +372,10 @@ static void X(leave_chain)(const fac_fft_chain *c, int begin, const T *x, T *buf
         X(last_4)(&c->pass[end], x, at, step, exchange, scale);
     else if (radix == 8)
         X(last_8)(&c->pass[end], x, at, step, exchange, scale);
+#if FAC_VECTOR_BYTES == 64
+    else if (radix == 16)
+        X(last_16)(&c->pass[end], x, at, step, exchange, scale);
+#endif
     else
         X(store_columns)(x, at, step, c->n, lanes, exchange, scale);
 }
@@ -312,10 +401,12 @@ static void X(store_any)(const T *x, const VIEW *v, int64_t begin, int64_t n, T 
 
 #if FAC_VECTOR_BYTES < 64
 static FAC_ALWAYS_INLINE void X(square)(VT *v, const T *at, int64_t step) {
+#pragma GCC unroll 16
     for (int i = 0; i < LANES; i++) v[i] = LOAD(at + i * step);
     TRANSPOSE(v);
 }
 static FAC_ALWAYS_INLINE void X(pairs)(VT *re, VT *im, T *const *at, int64_t i) {
+#pragma GCC unroll 16
     for (int lane = 0; lane < LANES; lane++) {
         const CV a = X(read_pairs)(at[lane] + 2 * i, LANES);
         re[lane] = a.re;
@@ -323,6 +414,16 @@ static FAC_ALWAYS_INLINE void X(pairs)(VT *re, VT *im, T *const *at, int64_t i) 
     }
     TRANSPOSE(re);
     TRANSPOSE(im);
+}
+static FAC_ALWAYS_INLINE void X(unpair)(VT *re, VT *im) {
+    TRANSPOSE(re);
+    TRANSPOSE(im);
+#pragma GCC unroll 16
+    for (int lane = 0; lane < LANES; lane++) {
+        const VT low = ZIP_LO(re[lane], im[lane]);
+        im[lane] = ZIP_HI(re[lane], im[lane]);
+        re[lane] = low;
+    }
 }
 #endif
 
@@ -334,6 +435,7 @@ static int64_t X(load_rows)(T *x, const VIEW *v, int64_t n) {
     for (; i + LANES <= n; i += LANES) {
         VT re[LANES], im[LANES];
         X(pairs)(re, im, at, i);
+#pragma GCC unroll 16
         for (int k = 0; k < LANES; k++) X(put)(x, i + k, X(maybe_exchanged)((CV){re[k], im[k]}, v->exchange));
     }
     return i;
@@ -343,15 +445,19 @@ static int64_t X(store_rows)(const T *x, const VIEW *v, int64_t n, T scale) {
     const VT s = SPLAT(scale);
     for (; i + LANES <= n; i += LANES) {
         VT re[LANES], im[LANES];
+#pragma GCC unroll 16
         for (int k = 0; k < LANES; k++) {
-            CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, i + k), v->exchange), s);
+            const CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, i + k), v->exchange), s);
             re[k] = a.re;
             im[k] = a.im;
         }
-        TRANSPOSE(re);
-        TRANSPOSE(im);
-        for (int lane = 0; lane < v->lanes; lane++)
-            X(write_pairs)(v->at[lane] + 2 * i, (CV){re[lane], im[lane]}, LANES);
+        X(unpair)(re, im);
+#pragma GCC unroll 16
+        for (int lane = 0; lane < LANES; lane++) {
+            if (lane >= v->lanes) break;
+            STORE(v->at[lane] + 2 * i, re[lane]);
+            STORE(v->at[lane] + 2 * i + LANES, im[lane]);
+        }
     }
     return i;
 }
@@ -485,30 +591,6 @@ static const T *X(chirped_lanes)(const fac_fft_plan *p, T *x, T *y) {
     return z;
 }
 
-void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
-    const fac_fft_plan *p = g->plan;
-    const int64_t half = p->n / 2 + 1, in = p->kind == FAC_FFT_TO_REAL ? half : p->inner,
-                  out = p->kind != FAC_FFT_FROM_REAL ? p->inner
-                        : g->two_sided               ? p->n
-                                                     : half;
-    T *x = scratch, *y = x + fac__max(p->core.n, p->n + 1) * POINT;
-    VIEW from = X(view_of)(p, &g->in, g->lanes), to = X(view_of)(p, &g->out, g->lanes);
-    from.exchange = g->inverse && p->kind == FAC_FFT_COMPLEX;
-    to.exchange = g->inverse;
-    if (p->kind == FAC_FFT_COMPLEX && !p->chirped && from.adjacent && to.adjacent && from.lanes == LANES) {
-        const fac_fft_chain *c = &p->core.whole;
-        const int done = X(enter_chain)(c, from.at[0], from.step, LANES, from.exchange, x);
-        X(leave_chain)(c, done, x, x, y, to.at[0], to.step, LANES, to.exchange, (T)g->scale);
-        return;
-    }
-    X(load)(x, &from, in);
-    X(enter_lanes)(p, x);
-    T *z = (p->chirped ? X(chirped_lanes)(p, x, y) : X(run_chain)(&p->core.whole, x, x, y)) == x ? x : y;
-    if (p->kind == FAC_FFT_FROM_REAL && p->inner < p->n) X(unfold_lanes)(z, p->inner, p->unfold);
-    if (p->kind == FAC_FFT_FROM_REAL && g->two_sided) X(mirror_lanes)(z, p->n);
-    X(store)(z, &to, out, (T)g->scale);
-}
-
 /* ---- one line, split ------------------------------------------------------------------------------------------------------------------ */
 
 /* A last group that is not full starts earlier where it can, and computes some lanes once more. */
@@ -518,6 +600,7 @@ static FAC_ALWAYS_INLINE int64_t X(group_start)(int64_t group, int64_t n) {
 
 /* The factors of row r and a group of columns. */
 static FAC_ALWAYS_INLINE CV X(group_factors)(const fac_fft_core *c, int64_t group, int64_t row) {
+    if (!c->group_twiddles) return X(get)(c->lane_twiddles, group * c->columns.n + row);
     const CV w = X(get)(c->lane_twiddles, row);
     return group ? X(times)(w, X(splat)((const T *)c->group_twiddles + (group * c->columns.n + row) * 2)) : w;
 }
@@ -527,9 +610,9 @@ static FAC_ALWAYS_INLINE CV X(group_factors)(const fac_fft_core *c, int64_t grou
     static void X(factors_##R)(const fac_fft_core *c, const fac_fft_pass *p, const T *x, int64_t group, T *y) { \
         for (int64_t q = 0; q < p->run; q++) {                                                                  \
             CV a[R];                                                                                            \
-            _Pragma("GCC unroll 8") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * p->run);             \
+            _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * p->run);            \
             X(dft_##R)(a, NULL);                                                                                \
-            _Pragma("GCC unroll 8") for (int k = 0; k < (R); k++)                                               \
+            _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++)                                              \
                 X(put)(y, q + k * p->run, X(times)(a[k], X(group_factors)(c, group, q + k * p->run)));          \
         }                                                                                                       \
     }
@@ -537,6 +620,37 @@ FFT_FACTORS(2)
 FFT_FACTORS(4)
 FFT_FACTORS(8)
 #undef FFT_FACTORS
+
+/* Columns of one pass: from memory to a buffer, multiplied by their factors. */
+#define FFT_ONLY(R)                                                                                                 \
+    static void X(only_##R)(const fac_fft_core *c, const T *at, int64_t step, bool exchange, int64_t group, T *y) { \
+        const X(way) from = X(reading)(exchange, false);                                                            \
+        CV a[R];                                                                                                    \
+        _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(read)(at + j * step, from);                 \
+        X(dft_##R)(a, NULL);                                                                                        \
+        _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++)                                                      \
+            X(put)(y, k, X(times)(a[k], X(group_factors)(c, group, k)));                                            \
+    }
+#if LANES == 8
+FFT_ONLY(4)
+#endif
+FFT_ONLY(8)
+#if FAC_VECTOR_BYTES == 64
+FFT_ONLY(16)
+#endif
+#undef FFT_ONLY
+static bool X(only)(const fac_fft_core *c, const T *at, int64_t step, bool exchange, int64_t group, T *y) {
+    switch (c->columns.n) {
+#if LANES == 8
+    case 4: X(only_4)(c, at, step, exchange, group, y); return true;
+#endif
+    case 8: X(only_8)(c, at, step, exchange, group, y); return true;
+#if FAC_VECTOR_BYTES == 64
+    case 16: X(only_16)(c, at, step, exchange, group, y); return true;
+#endif
+    default: return false;
+    }
+}
 
 /* The passes of the columns from `begin` on, and the factors. */
 static const T *X(run_columns)(const fac_fft_core *c, int begin, int64_t group, T *buffer, T *other) {
@@ -561,25 +675,26 @@ static const T *X(run_columns)(const fac_fft_core *c, int begin, int64_t group, 
 static void X(turn)(const fac_fft_core *c, const T *x, int64_t group, T *middle) {
     const int64_t rows = c->columns.n, columns = c->rows.n, start = X(group_start)(group, columns);
     const int64_t skip = group * LANES - start, lanes = fac__min(LANES, columns - start);
+    const bool whole = skip == 0 && lanes == LANES && rows >= LANES;
     for (int64_t g = 0; g * LANES < rows; g++) {
         const int64_t first = X(group_start)(g, rows);
         T *to = middle + (g * columns + start) * POINT;
-        for (int part = 0; part < 2; part++, x += LANES, to += LANES) {
+        for (int part = 0; part < POINT; part += LANES) {
             VT v[LANES];
-            if (rows >= LANES) {
-                X(square)(v, x + first * POINT, POINT);
-            } else {
-                for (int i = 0; i < LANES; i++) v[i] = LOAD(x + fac__min(i, rows - 1) * POINT); /* more is not used */
-                TRANSPOSE(v);
-            }
-            if (skip == 0 && lanes == LANES) {
+            if (whole) {
+                X(square)(v, x + first * POINT + part, POINT);
 #pragma GCC unroll 16
-                for (int i = 0; i < LANES; i++) STORE(to + i * POINT, v[i]);
-            } else {
-                for (int64_t lane = skip; lane < lanes; lane++) STORE(to + lane * POINT, v[lane]);
+                for (int i = 0; i < LANES; i++) STORE(to + i * POINT + part, v[i]);
+                continue;
             }
+            T room[LANES * LANES];
+            for (int i = 0; i < LANES; i++)
+                v[i] = LOAD(x + fac__min(first + i, rows - 1) * POINT + part); /* more is not used */
+            TRANSPOSE(v);
+            for (int i = 0; i < LANES; i++) STORE(room + i * LANES, v[i]);
+            for (int64_t lane = skip; lane < lanes; lane++)
+                memcpy(to + lane * POINT + part, room + lane * LANES, LANES * sizeof(T));
         }
-        x -= POINT;
     }
 }
 
@@ -589,6 +704,10 @@ static void X(stage_columns)(const fac_fft_line *l, int64_t begin, int64_t end, 
     T *other = scratch + c->columns.n * POINT;
     for (int64_t g = begin; g < end; g++) {
         const T *from = (const T *)l->from + 2 * X(group_start)(g, c->rows.n);
+        if (lanes == LANES && X(only)(c, from, 2 * c->rows.n, l->exchange_from, g, scratch)) {
+            X(turn)(c, scratch, g, l->middle);
+            continue;
+        }
         const int done = X(enter_chain)(&c->columns, from, 2 * c->rows.n, lanes, l->exchange_from, scratch);
         X(turn)(c, X(run_columns)(c, done, g, scratch, other), g, l->middle);
     }
@@ -627,6 +746,21 @@ static FAC_ALWAYS_INLINE CV X(transformed)(const fac_fft_plan *p, const T *work,
     return X(chirped)(p, X(maybe_exchanged)(a, p->chirped), k, run);
 }
 
+/* The same of runs that are read and written in either order. */
+#define PAIR_WAYS                                                                      \
+    const X(way) read = X(reading)(false, false), read_back = X(reading)(false, true), \
+                 write = X(writing)(false, false), write_back = X(writing)(false, true)
+static FAC_ALWAYS_INLINE CV X(chirped_run)(const fac_fft_plan *p, CV a, int64_t k, X(way) w) {
+    return p->chirped ? X(times)(a, X(read)((const T *)p->chirp + 2 * k, w)) : a;
+}
+static FAC_ALWAYS_INLINE CV X(transformed_run)(const fac_fft_plan *p, const T *work, int64_t k, X(way) w) {
+    const CV a = X(read)(work + 2 * k, w);
+    return X(chirped_run)(p, X(maybe_exchanged)(a, p->chirped), k, w);
+}
+static FAC_ALWAYS_INLINE void X(write_run)(T *at, int64_t k, CV a, X(way) w) {
+    X(write)(at + 2 * k, at + 2 * k + LANES, a, w);
+}
+
 /* ---- into the work line ---- */
 
 /* Real lines of even length: a point k and its mirror image h - k become points of the half transform. */
@@ -645,16 +779,17 @@ static void X(enter_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
     const fac_fft_plan *p = l->plan;
     const int64_t h = p->inner, last = l->in_step == 2 ? fac__min(end, (h + 1) / 2) : 0;
     T *work = l->work;
+    PAIR_WAYS;
     int64_t k = begin;
     if (k == 0) X(enter_pair)(l, k++);
     const int64_t first = k;
     for (; k < last && last - first >= LANES; k += LANES) {
         k = fac__min(k, last - LANES); /* the last vector does some once more */
         const int64_t far = h - k - LANES + 1;
-        CV a = X(run_at)(l->in, k), b = X(backwards)(X(run_at)(l->in, far));
+        CV a = X(run_at)(l->in, k), b = X(read)((const T *)l->in + 2 * far, read_back);
         X(fold)(&a, &b, X(run_at)(p->unfold, k));
-        X(write_pairs)(work + 2 * k, X(chirped)(p, X(exchanged)(a), k, true), LANES);
-        X(write_pairs)(work + 2 * far, X(chirped)(p, X(exchanged)(X(backwards)(b)), far, true), LANES);
+        X(write_run)(work, k, X(chirped_run)(p, X(exchanged)(a), k, read), write);
+        X(write_run)(work, far, X(chirped_run)(p, X(exchanged)(b), far, read_back), write_back);
     }
     for (; k < end; k++) X(enter_pair)(l, k);
 }
@@ -724,21 +859,21 @@ static void X(leave_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
     const int64_t h = p->inner, last = l->out_step == 2 ? fac__min(end, (h + 1) / 2) : 0;
     const VT s = SPLAT((T)l->scale);
     T *out = l->out;
+    PAIR_WAYS;
     int64_t k = begin;
     if (k == 0) X(leave_pair)(l, k++);
     const int64_t first = k;
     for (; k < last && last - first >= LANES; k += LANES) {
         k = fac__min(k, last - LANES); /* the last vector does some once more */
         const int64_t far = h - k - LANES + 1;
-        CV a = X(transformed)(p, l->work, k, true), b = X(backwards)(X(transformed)(p, l->work, far, true));
+        CV a = X(transformed_run)(p, l->work, k, read), b = X(transformed_run)(p, l->work, far, read_back);
         X(unfold)(&a, &b, X(run_at)(p->unfold, k));
-        a = X(scaled)(a, s);
-        b = X(scaled)(b, s);
-        X(write_pairs)(out + 2 * k, a, LANES);
-        X(write_pairs)(out + 2 * far, X(backwards)(b), LANES);
+        if (l->scale != 1) a = X(scaled)(a, s), b = X(scaled)(b, s);
+        X(write_run)(out, k, a, write);
+        X(write_run)(out, far, b, write_back);
         if (!l->two_sided) continue;
-        X(write_pairs)(out + 2 * (h + k), X(conj)(b), LANES);
-        X(write_pairs)(out + 2 * (h + far), X(backwards)(X(conj)(a)), LANES);
+        X(write_run)(out, h + k, X(conj)(b), write);
+        X(write_run)(out, h + far, X(conj)(a), write_back);
     }
     for (; k < end; k++) X(leave_pair)(l, k);
 }
@@ -788,6 +923,42 @@ void FAC_ISA_NAME(X(fac__fft_stage))(const fac_fft_line *l, fac_fft_stage stage,
     }
 }
 
+#include "backend/cpu/fft/fft_short.h"
+
+/* ---- groups of lines ---------------------------------------------------------------------------------------------------------------- */
+
+void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
+    const fac_fft_plan *p = g->plan;
+    const int64_t half = p->n / 2 + 1, in = p->kind == FAC_FFT_TO_REAL ? half : p->inner,
+                  out = p->kind != FAC_FFT_FROM_REAL ? p->inner
+                        : g->two_sided               ? p->n
+                                                     : half;
+#if SHORT_LINES
+    if (X(is_short)(g)) {
+        X(short_lines)(g, scratch);
+        return;
+    }
+#endif
+    T *x = scratch, *y = x + fac__max(p->core.n, p->n + 1) * POINT;
+    VIEW from = X(view_of)(p, &g->in, g->lanes), to = X(view_of)(p, &g->out, g->lanes);
+    from.exchange = g->inverse && p->kind == FAC_FFT_COMPLEX;
+    to.exchange = g->inverse;
+    if (p->kind == FAC_FFT_COMPLEX && !p->chirped && from.adjacent && to.adjacent && from.lanes == LANES) {
+        const fac_fft_chain *c = &p->core.whole;
+        const int done = X(enter_chain)(c, from.at[0], from.step, LANES, from.exchange, x);
+        X(leave_chain)(c, done, x, x, y, to.at[0], to.step, LANES, to.exchange, (T)g->scale);
+        return;
+    }
+    X(load)(x, &from, in);
+    X(enter_lanes)(p, x);
+    T *z = (p->chirped ? X(chirped_lanes)(p, x, y) : X(run_chain)(&p->core.whole, x, x, y)) == x ? x : y;
+    if (p->kind == FAC_FFT_FROM_REAL && p->inner < p->n) X(unfold_lanes)(z, p->inner, p->unfold);
+    if (p->kind == FAC_FFT_FROM_REAL && g->two_sided) X(mirror_lanes)(z, p->n);
+    X(store)(z, &to, out, (T)g->scale);
+}
+
 #undef CV
+#undef SHORT_LINES
+#undef PAIR_WAYS
 #undef POINT
 #undef VIEW

@@ -15,6 +15,8 @@ static const int64_t LENGTH_LIMIT = INT64_C(1)
 static int64_t real_size(fac_dtype d) { return d == FAC_F64 ? 8 : 4; }
 static int lanes_of(fac_dtype d) { return (int)(FAC_ISA_PICK(fac__fft_vector)() / real_size(d)); }
 
+static bool is_wide(const fac_fft_plan *p) { return p->lanes * real_size(p->dtype) == 64; }
+
 /* ---- roots of unity ------------------------------------------------------------------------------------------------------ */
 
 /* exp(-2 pi i k / n) for 0 <= k < n. Angles are counted in 8 n-ths of the circle. */
@@ -58,29 +60,34 @@ static fac_status take_table(fac_fft_plan *p, int64_t reals, void **out) {
 
 /* ---- chains of passes ---------------------------------------------------------------------------------------------------- */
 
-/* The radix of the next pass of a length, 0 if its smallest factor has none. */
-static int64_t next_radix(int64_t n) {
+/* The radix of the next pass of a length, 0 if its smallest factor has none. Radix 16, in a last pass, is for vectors of 64 bytes, of
+   which there are 32. */
+static int64_t next_radix(int64_t n, bool wide) {
     for (int64_t prime = 3; prime <= FAC_FFT_PRIME; prime += 2)
         if (n % prime == 0) return prime;
+    if (wide && n == 16) return 16;
     if (n % 8 == 0 && n != 16) return 8;
     return n % 4 == 0 ? 4 : n % 2 == 0 ? 2 : 0;
 }
 
 /* Operations on vectors per point of a pass, measured roughly. */
-static double pass_cost(int64_t radix) { return radix <= 8 ? 0.6 + 0.17 * (double)radix : 0.5 + 0.25 * (double)radix; }
+static double pass_cost(int64_t radix) {
+    if (radix == 16) return 2.4;
+    return radix <= 8 ? 0.6 + 0.17 * (double)radix : 0.5 + 0.25 * (double)radix;
+}
 
 /* Of a transform of n points; below 0 if there is none. */
-static double chain_cost(int64_t n) {
+static double chain_cost(int64_t n, bool wide) {
     double each = 0;
     for (int64_t left = n, r; left > 1; left /= r, each += pass_cost(r))
-        if ((r = next_radix(left)) == 0) return -1;
+        if ((r = next_radix(left, wide)) == 0) return -1;
     return each * (double)n;
 }
 
 /* Lanes beyond the caches cost more. */
 static double cache_factor(const fac_fft_plan *p, int64_t n) {
     const double bytes = (double)n * 4 * (double)p->lanes * (double)real_size(p->dtype);
-    return bytes <= 1 << 15 ? 1 : bytes <= 1 << 19 ? 1.4 : bytes <= 1 << 21 ? 2 : 4;
+    return bytes <= 1 << 14 ? 1 : bytes <= 1 << 15 ? 1.15 : bytes <= 1 << 19 ? 1.4 : bytes <= 1 << 21 ? 2 : 4;
 }
 
 static void fill_pass(const fac_fft_plan *p, fac_fft_chain *c, const fac_fft_pass *pass) {
@@ -99,9 +106,9 @@ static void fill_pass(const fac_fft_plan *p, fac_fft_chain *c, const fac_fft_pas
 static fac_status make_chain(fac_fft_plan *p, int64_t n, fac_fft_chain *c) {
     int64_t used = 0, run = 1;
     c->n = n;
-    c->cost = chain_cost(n) * cache_factor(p, n);
+    c->cost = chain_cost(n, is_wide(p)) * cache_factor(p, n);
     for (int64_t left = n, r; left > 1; run *= r, left /= r) {
-        r = next_radix(left);
+        r = next_radix(left, is_wide(p));
         fac_fft_pass *pass = &c->pass[c->passes++];
         *pass = (fac_fft_pass){.radix = r, .blocks = left / r, .run = run, .twiddles = used};
         used += (pass->blocks - 1) * 2 * (r - 1);
@@ -116,8 +123,8 @@ static fac_status make_chain(fac_fft_plan *p, int64_t n, fac_fft_chain *c) {
 /* ---- the four steps ------------------------------------------------------------------------------------------------------ */
 
 static double split_cost(const fac_fft_plan *p, int64_t columns, int64_t rows) {
-    const double by_column = chain_cost(rows) * cache_factor(p, rows),
-                 by_row = chain_cost(columns) * cache_factor(p, columns);
+    const double by_column = chain_cost(rows, is_wide(p)) * cache_factor(p, rows),
+                 by_row = chain_cost(columns, is_wide(p)) * cache_factor(p, columns);
     const double column_groups = (double)fac__div_up(columns, p->lanes),
                  row_groups = (double)fac__div_up(rows, p->lanes);
     const double load = columns < p->lanes ? 15 : 3,
@@ -142,25 +149,46 @@ static double best_split(const fac_fft_plan *p, int64_t n, int64_t *out_columns)
     return best;
 }
 
+enum {
+    EACH_FACTOR = 4096
+}; /* the longest line that has a table of all its factors, not of two whose product they are */
+
 /* The factor of row r and column a, lane `lane` of a group that starts with column `start`, is w^(r start) times w^(r lane). */
 static fac_status make_split(fac_fft_plan *p, int64_t columns) {
     fac_fft_core *c = &p->core;
     const int64_t rows = c->n / columns, groups = fac__div_up(columns, p->lanes);
     FAC_TRY(make_chain(p, rows, &c->columns));
     FAC_TRY(make_chain(p, columns, &c->rows));
-    FAC_TRY(take_table(p, rows * 2 * p->lanes, &c->lane_twiddles));
-    FAC_TRY(take_table(p, groups * rows * 2, &c->group_twiddles));
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t lane = 0; lane < p->lanes; lane++) {
-            double w[2];
-            root_of_unity(r * lane % c->n, c->n, w);
-            set_real(c->lane_twiddles, p->dtype, 2 * p->lanes * r + lane, w[0]);
-            set_real(c->lane_twiddles, p->dtype, 2 * p->lanes * r + p->lanes + lane, w[1]);
-        }
+    const bool each = c->n <= EACH_FACTOR;
+    FAC_TRY(take_table(p, (each ? groups : 1) * rows * 2 * p->lanes, &c->lane_twiddles));
+    if (!each) FAC_TRY(take_table(p, groups * rows * 2, &c->group_twiddles));
     for (int64_t g = 0; g < groups; g++) {
         const int64_t start = fac__max(0, fac__min(g * p->lanes, columns - p->lanes));
-        for (int64_t r = 0; r < rows; r++) set_root(c->group_twiddles, p->dtype, g * rows + r, start * r % c->n, c->n);
+        for (int64_t r = 0; r < rows; r++) {
+            if (!each) set_root(c->group_twiddles, p->dtype, g * rows + r, start * r % c->n, c->n);
+            for (int64_t lane = 0; lane < p->lanes && (each || g == 0); lane++) {
+                double w[2];
+                root_of_unity(r * ((each ? start : 0) + lane) % c->n, c->n, w);
+                const int64_t at = 2 * p->lanes * (g * rows + r) + lane;
+                set_real(c->lane_twiddles, p->dtype, at, w[0]);
+                set_real(c->lane_twiddles, p->dtype, at + p->lanes, w[1]);
+            }
+        }
     }
+    return FAC_OK;
+}
+
+/* Of row r and column a, w^(r a) of 64; then of two halves of 128, 1 and w^(8 r + a). */
+static fac_status make_eights(fac_fft_plan *p) {
+    const int rows = p->core.n == 128 ? 16 : 8;
+    FAC_TRY(take_table(p, rows * 32, &p->core.eights));
+    for (int r = 0; r < rows; r++)
+        for (int lane = 0; lane < 16; lane++) {
+            double w[2];
+            root_of_unity(r < 8 ? r * (lane & 7) : lane < 8 ? 0 : 8 * (r - 8) + lane - 8, r < 8 ? 64 : 128, w);
+            set_real(p->core.eights, p->dtype, r * 32 + lane, w[0]);
+            set_real(p->core.eights, p->dtype, r * 32 + 16 + lane, w[1]);
+        }
     return FAC_OK;
 }
 
@@ -168,6 +196,11 @@ static fac_status make_core(fac_fft_plan *p, int64_t n) {
     int64_t columns = 0;
     p->core.n = n;
     p->core.split_cost = best_split(p, n, &columns);
+    const int64_t rows = n % p->lanes ? 0 : n / p->lanes;
+    const bool eights = p->lanes == 16 && (n == 64 || n == 128);
+    p->core.short_lines = eights || (p->lanes >= 8 && rows == p->lanes) || (p->lanes == 8 && rows == 4);
+    if (p->core.short_lines) columns = p->lanes;
+    if (eights) FAC_TRY(make_eights(p));
     FAC_TRY(make_chain(p, n, &p->core.whole));
     return columns ? make_split(p, columns) : FAC_OK;
 }
@@ -177,6 +210,7 @@ bool fac__fft_is_split(const fac_fft_plan *p, int64_t lines) {
     const double groups = (double)fac__div_up(lines, p->lanes), times = p->chirped ? 2 : 1;
     const double factors = p->chirped ? (double)(2 * p->inner + p->core.n) : 0, load = 3 * (double)p->inner;
     const double one = p->core.split_cost * times + 4 * factors / p->lanes;
+    if (p->core.short_lines && !p->chirped) return false;
     return p->core.columns.n > 0 && one * (double)lines < (p->core.whole.cost * times + factors + load) * groups;
 }
 
@@ -265,6 +299,7 @@ static void plan_free(fac_fft_plan *p) {
     chain_free(&p->core.rows);
     fac__free(p->core.lane_twiddles);
     fac__free(p->core.group_twiddles);
+    fac__free(p->core.eights);
     fac__free(p->chirp);
     fac__free(p->filter);
     fac__free(p->unfold);
@@ -280,7 +315,7 @@ static fac_status make_unfold(fac_fft_plan *p) {
 static fac_status fill_plan(fac_fft_plan *p) {
     p->lanes = lanes_of(p->dtype);
     p->inner = p->kind != FAC_FFT_COMPLEX && p->n % 2 == 0 ? p->n / 2 : p->n;
-    p->chirped = chain_cost(p->inner) < 0;
+    p->chirped = chain_cost(p->inner, false) < 0;
     FAC_TRY(make_core(p, p->chirped ? convolution_length(p, 2 * p->inner - 1) : p->inner));
     if (p->chirped) FAC_TRY(make_filter(p));
     return p->inner < p->n ? make_unfold(p) : FAC_OK;

@@ -26,11 +26,9 @@ void fac__items_fill(size_t item, char *dst, int64_t dst_stride, const void *val
 
 /* ---- index spaces ----------------------------------------------------------------------------------------------------- */
 
-enum { SHORT_ROW = 32 }; /* rows below this are copied several at a time */
-
-/* Whole rows that follow each other evenly from `at` on, within n points; 0: none, or they are long. */
+/* Whole rows that follow each other evenly from `at` on, within n points. */
 static int64_t rows_from(const fac_nest *nest, const int64_t *at, int64_t n) {
-    if (nest->ndim < 2 || nest->size[0] >= SHORT_ROW || at[0] != 0 || n < nest->size[0]) return 0;
+    if (nest->ndim < 2 || at[0] != 0 || n < nest->size[0]) return 0;
     const int64_t most = nest->size[1] - at[1];
     return n >= most * nest->size[0] ? most : n / nest->size[0];
 }

@@ -71,9 +71,16 @@ void FAC_ISA_NAME(fac__items_copy_rows)(size_t item, char *dst, int64_t to, cons
                                         int64_t rows, int64_t to_row, int64_t from_row) {
     const size_t run = (size_t)n * item;
     if (n <= 0) return; /* there may be no element to repeat */
-    if (to == (int64_t)item && from == (int64_t)item && n > 4 && (run < STEP || run > LONG_RUN))
+    const bool whole = to == (int64_t)item && from == (int64_t)item && n > 4;
+    if (whole && run >= WIDTH && run < STEP) /* the last vector moves some bytes once more */
+        for (; rows > 0; rows--, dst += to_row, src += from_row) {
+            const bytes last = load_bytes(src + run - WIDTH);
+            for (size_t i = 0; i + WIDTH < run; i += WIDTH) store_bytes(dst + i, load_bytes(src + i));
+            store_bytes(dst + run - WIDTH, last);
+        }
+    else if (whole && (run < STEP || run > LONG_RUN))
         for (; rows > 0; rows--, dst += to_row, src += from_row) memcpy(dst, src, run);
-    else if (to == (int64_t)item && from == (int64_t)item && n > 4)
+    else if (whole)
         for (; rows > 0; rows--, dst += to_row, src += from_row) copy_run(dst, src, run);
     else
         FAC_ITEM_SWITCH(item, COPY_ROWS)

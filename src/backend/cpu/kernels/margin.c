@@ -9,10 +9,12 @@
 #include <math.h>
 
 enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
+enum { AT_ONCE = 512 }; /* elements that are widened in one call */
 
 typedef struct margin_job margin_job;
-/* The loss of a row x, or, with dx, its gradient times g into dx. Overwrites x, behind which lie dx and room for another row. */
-typedef double (*row_fn)(const margin_job *j, int64_t row, double *x, double *dx, double g);
+/* The loss of a row x, or, with dx, its gradient times g into dx. Overwrites x and `others`, which has the row's flags where there are
+   a caller's. */
+typedef double (*row_fn)(const margin_job *j, int64_t row, double *x, double *dx, double *others, double g);
 
 struct margin_job {
     row_fn fn;
@@ -40,7 +42,8 @@ static void put(char *p, fac_dtype d, int64_t i, double v) {
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
 
-static double multi_margin_row(const margin_job *j, int64_t row, double *x, double *dx, double g) {
+static double multi_margin_row(const margin_job *j, int64_t row, double *x, double *dx, double *others, double g) {
+    (void)others;
     const int64_t y = j->target[row];
     const double w = (j->weight ? get(j->weight, j->dtype, y * j->weight_step) : 1) / (double)j->classes;
     const double shift = j->margin - x[y];
@@ -58,15 +61,13 @@ static int64_t targets_of(const margin_job *j, int64_t row) {
     return n;
 }
 
-static double multilabel_row(const margin_job *j, int64_t row, double *x, double *dx, double g) {
+static double multilabel_row(const margin_job *j, int64_t row, double *x, double *dx, double *others, double g) {
     const int64_t *target = j->target + row * j->classes, n = targets_of(j, row);
-    double *flags = x + 2 * j->classes, *others = flags, loss = 0;
+    double loss = 0;
     if (dx) memset(dx, 0, (size_t)j->classes * sizeof *dx);
     if (!n) return 0;
     if (dx) { /* the flags are a caller's */
-        fac__tile_load(FAC_ACC_F64, flags, j->flags + row * j->classes * fac__dtype_size(j->dtype), j->dtype, 1,
-                       j->classes);
-        for (int64_t c = 0; c < j->classes; c++) others[c] = flags[c] != 0 ? -INFINITY : x[c];
+        for (int64_t c = 0; c < j->classes; c++) others[c] = others[c] != 0 ? -INFINITY : x[c];
     } else {
         memcpy(others, x, (size_t)j->classes * sizeof *others);
         for (int64_t i = 0; i < n; i++) others[target[i]] = -INFINITY;
@@ -82,26 +83,32 @@ static double multilabel_row(const margin_job *j, int64_t row, double *x, double
     return loss / (double)j->classes;
 }
 
-/* room: three rows of doubles. */
+static int64_t rows_at_once(const margin_job *j) { return fac__max(1, AT_ONCE / fac__max(1, j->classes)); }
+
+/* room: three times the rows that are widened at once. */
 static fac_status rows_range(void *ctx, int64_t begin, int64_t end, void *room) {
     const margin_job *j = ctx;
-    double *x = room, *dx = j->grad ? x + j->classes : NULL;
-    const int64_t bytes = j->classes * fac__dtype_size(j->dtype);
-    for (int64_t i = begin; i < end; i++) {
-        fac__tile_load(FAC_ACC_F64, x, j->x + i * bytes, j->dtype, 1, j->classes);
-        const double g = j->grad ? get(j->grad, j->dtype, i * j->grad_step) * j->scale : 0;
-        const double loss = j->fn(j, i, x, dx, g);
-        if (dx)
-            fac__tile_store(FAC_ACC_F64, dx, j->out + i * bytes, j->dtype, 1, j->classes);
-        else
-            j->losses[i] = loss;
+    const int64_t bytes = j->classes * fac__dtype_size(j->dtype), most = rows_at_once(j), apart = most * j->classes;
+    double *x = room, *dx = j->grad ? x + apart : NULL, *others = x + 2 * apart, g = 0;
+    for (int64_t first = begin; first < end; first += most) {
+        const int64_t rows = fac__min(most, end - first), n = rows * j->classes;
+        fac__tile_load(FAC_ACC_F64, x, j->x + first * bytes, j->dtype, 1, n);
+        if (j->flags && dx) fac__tile_load(FAC_ACC_F64, others, j->flags + first * bytes, j->dtype, 1, n);
+        for (int64_t i = 0; i < rows; i++) {
+            const int64_t at = i * j->classes;
+            if (dx && (j->grad_step || i == 0)) g = get(j->grad, j->dtype, (first + i) * j->grad_step) * j->scale;
+            const double loss = j->fn(j, first + i, x + at, dx ? dx + at : NULL, others + at, g);
+            if (!dx) j->losses[first + i] = loss;
+        }
+        if (dx) fac__tile_store(FAC_ACC_F64, dx, j->out + first * bytes, j->dtype, 1, n);
     }
     return FAC_OK;
 }
 
 static fac_status run_rows(margin_job *j) {
     return fac__parallel_for_scratch(0, j->rows, fac__grain(FAC_GRAIN / 8, j->classes),
-                                     fac__mul_or_max(j->classes, 3 * sizeof(double)), rows_range, j);
+                                     fac__mul_or_max(fac__mul_or_max(rows_at_once(j), j->classes), 3 * sizeof(double)),
+                                     rows_range, j);
 }
 
 /* ---- operands and results ------------------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
    lines are handled together. f16 and bf16 compute in float. */
 #include "backend/cpu/kernels/softmax.h"
 #include "backend/cpu/kernels/complex_parts.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/reduction.h"
 #include "backend/cpu/parallel.h"
 #include "ops/meta/reduce.h"
@@ -105,17 +106,29 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end, void *buffer) 
 
 /* ---- strips ----------------------------------------------------------------------------------------------------------- */
 
+/* Where lines lie side by side as a strip has them, their rows are copied all at once. */
+static bool copy_strip(const lines *l, const fac_cursor *c, int k, int64_t w, char *strip, bool out) {
+    const int64_t item = l->item[k], row = l->strip * item, step = l->step[k] * item;
+    if (!fac__acc_is(l->kind, l->dtype[k]) || fac__nest_step(&l->nest, k) != 1) return false;
+    char *at = address(l, c, k);
+    FAC_ISA_PICK(fac__items_copy_rows)
+    ((size_t)item, out ? at : strip, item, out ? strip : at, item, w, l->n, out ? step : row, out ? row : step);
+    return true;
+}
+
 /* Moves w lines side by side between memory and a strip; unused lanes of a loaded strip are zero. */
 static void load_strip(const lines *l, const fac_cursor *c, int k, int64_t w, char *strip) {
     size_t row_bytes = (size_t)l->strip * fac__acc_size(l->kind);
     if (w < l->strip) memset(strip, 0, (size_t)l->n * row_bytes);
+    if (copy_strip(l, c, k, w, strip, false)) return;
     for (int64_t i = 0; i < l->n; i++) {
         fac__tile_load(l->kind, strip + (size_t)i * row_bytes, address(l, c, k) + i * l->step[k] * l->item[k],
                        l->dtype[k], fac__nest_step(&l->nest, k), w);
     }
 }
 
-static void store_strip(const lines *l, const fac_cursor *c, int k, int64_t w, const char *strip) {
+static void store_strip(const lines *l, const fac_cursor *c, int k, int64_t w, char *strip) {
+    if (copy_strip(l, c, k, w, strip, true)) return;
     size_t row_bytes = (size_t)l->strip * fac__acc_size(l->kind);
     for (int64_t i = 0; i < l->n; i++) {
         fac__tile_store(l->kind, strip + (size_t)i * row_bytes, address(l, c, k) + i * l->step[k] * l->item[k],
@@ -160,7 +173,7 @@ static fac_status run_lines(lines *l) {
               (long long)n);
     if (l->strips)
         return fac__parallel_for_scratch(0, rows / l->width * l->strips, fac__grain(FAC_GRAIN / 8, n * l->strip),
-                                         2 * strip_bytes(l), run_strips, l);
+                                         (l->n_operands - 1) * strip_bytes(l), run_strips, l);
     bytes = l->in_place ? 0 : 2 * l->n * (int64_t)fac__acc_size(l->kind);
     return fac__parallel_for_scratch(0, rows, fac__grain(FAC_GRAIN / 8, n), bytes, run_rows, l);
 }
