@@ -1,8 +1,9 @@
 /* Loops want contiguous operands of one dtype. What lies so is passed as it is; what is strided, broadcast or of another
    dtype is gathered and converted into tiles of at most 4 KB that stay in L1, and results are converted and scattered back.
-   The cost is one pass through L1; the gain is that a loop is compiled once. */
+   The cost is one pass through L1; the gain is that a loop is compiled once. Where an operand lies across the others, tiles are blocks of
+   two dimensions, so that each is read and written by whole cache lines. */
 #include "backend/cpu/pointwise.h"
-#include "backend/cpu/kernels/items.h"
+#include "backend/cpu/kernels/transpose.h"
 
 #include <stdalign.h>
 
@@ -12,6 +13,8 @@
 #define STREAM_THREADS 4             /* more of them wait for memory whatever they compute */
 #define SHORT_ROW 32                 /* rows below this are gathered several to a tile */
 #define LEVEL_BYTES 2048             /* of a tile that is filled anew for each row */
+#define LINE 64                      /* bytes of a cache line */
+#define BLOCK_ROWS 16                /* of a block; fewer elements are not worth one */
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 fac_cast fac__casts[FAC_DTYPE_COUNT][FAC_DTYPE_COUNT];
@@ -43,6 +46,8 @@ typedef struct run {
     unsigned stream; /* bit i: output i is written past the cache */
     bool burst;      /* the one output is streamed as the loop makes it, and all inputs are direct or fixed */
     bool plain;      /* every operand is direct, fixed or level */
+    int across;      /* steps are blocks of BLOCK_ROWS rows along this dimension; 0: they are not */
+    int64_t width;   /* of a block, along dimension 0 */
 } run;
 
 typedef struct tiles {
@@ -86,16 +91,10 @@ static const char *raw_input(const run *r, int i, const fac_cursor *c, tiles *t,
     return raw_tile(r, t, 0);
 }
 
-/* Operand i converted to the dtype that the loop wants. An operand that promotion turned into f16 or bf16 is rounded to
+/* Elements of operand i converted to the dtype that the loop wants. An operand that promotion turned into f16 or bf16 is rounded to
    it on the way, as if it had been converted beforehand. */
-static void load_input(const run *r, int i, const fac_cursor *c, tiles *t, int64_t n) {
-    const fac_iter_operand *o = &r->it->op[i];
-    if (o->dtype == r->want[i]) {
-        move_raw(r->it, i, c, operand_tile(r, t, i), n, true);
-        return;
-    }
-    const char *src = raw_input(r, i, c, t, n);
-    fac_dtype from = (fac_dtype)o->dtype, common = r->it->common;
+static void convert_input(const run *r, int i, const char *src, tiles *t, int64_t n) {
+    fac_dtype from = (fac_dtype)r->it->op[i].dtype, common = r->it->common;
     if (fac__is_half(common) && from != common) {
         fac__casts[common][from](raw_tile(r, t, 1), 1, src, 1, n);
         src = raw_tile(r, t, 1);
@@ -104,17 +103,29 @@ static void load_input(const run *r, int i, const fac_cursor *c, tiles *t, int64
     fac__casts[r->want[i]][from](operand_tile(r, t, i), 1, src, 1, n);
 }
 
+static void load_input(const run *r, int i, const fac_cursor *c, tiles *t, int64_t n) {
+    if (r->it->op[i].dtype == r->want[i])
+        move_raw(r->it, i, c, operand_tile(r, t, i), n, true);
+    else
+        convert_input(r, i, raw_input(r, i, c, t, n), t, n);
+}
+
+/* The n elements that the loop has made of output i, in the output's dtype. */
+static char *convert_output(const run *r, int i, tiles *t, int64_t n) {
+    fac_dtype to = (fac_dtype)r->it->op[i].dtype;
+    char *src = operand_tile(r, t, i);
+    if (to == r->want[i]) return src;
+    fac__casts[to][r->want[i]](raw_tile(r, t, 0), 1, src, 1, n);
+    return raw_tile(r, t, 0);
+}
+
 static void store_output(const run *r, int i, const fac_cursor *c, tiles *t, int64_t n) {
     fac_dtype to = (fac_dtype)r->it->op[i].dtype;
-    const char *src = operand_tile(r, t, i);
-    if (to != r->want[i]) {
-        fac__casts[to][r->want[i]](raw_tile(r, t, 0), 1, src, 1, n);
-        src = raw_tile(r, t, 0);
-    }
+    char *src = convert_output(r, i, t, n);
     if (has(r->stream, i))
         fac__stream_copy(address(r->it, i, c), src, n * item_of(to));
     else
-        move_raw(r->it, i, c, (char *)(uintptr_t)src, n, false);
+        move_raw(r->it, i, c, src, n, false);
 }
 
 /* Doubles the filled part until n elements hold the first one. */
@@ -135,6 +146,13 @@ static void fill_fixed(const run *r, tiles *t, int64_t n) {
     }
 }
 
+static void run_loop(const run *r, char *const *p, int64_t n) {
+    if (r->loop)
+        r->loop(p, n, r->args);
+    else if (p[0] != p[1])
+        memcpy(p[0], p[1], (size_t)(n * item_of((fac_dtype)r->want[0])));
+}
+
 static void step(const run *r, const fac_cursor *c, tiles *t, int64_t n) {
     const fac_iter *it = r->it;
     char *p[FAC_ITER_MAX];
@@ -142,10 +160,7 @@ static void step(const run *r, const fac_cursor *c, tiles *t, int64_t n) {
         p[i] = has(r->direct, i) ? address(it, i, c) : operand_tile(r, t, i);
         if (i >= it->n_out && !has(r->direct | r->fixed, i)) load_input(r, i, c, t, n);
     }
-    if (r->loop)
-        r->loop(p, n, r->args);
-    else if (p[0] != p[1])
-        memcpy(p[0], p[1], (size_t)(n * item_of((fac_dtype)r->want[0])));
+    run_loop(r, p, n);
     for (int i = 0; i < it->n_out; i++)
         if (!has(r->direct, i)) store_output(r, i, c, t, n);
 }
@@ -235,6 +250,96 @@ static fac_status run_chunk(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
+/* ---- blocks ------------------------------------------------------------------------------------------------------------- */
+
+/* A part of dimension 0 in some rows along `across`, the rows of a tile. */
+typedef struct block {
+    fac_cursor c;
+    int64_t width, rows;
+} block;
+
+static block block_at(const run *r, int64_t i) {
+    const fac_nest *nest = &r->it->nest;
+    const int d = r->across;
+    int64_t at[FAC_MAX_DIMS];
+    const int64_t down = fac__div_up(nest->size[d], BLOCK_ROWS), along = fac__div_up(nest->size[0], r->width);
+    at[0] = i % along * r->width, i /= along;
+    at[d] = i % down * BLOCK_ROWS, i /= down;
+    for (int k = 1; k < nest->ndim; k++)
+        if (k != d) at[k] = i % nest->size[k], i /= nest->size[k];
+    block b = {.width = fac__min(r->width, nest->size[0] - at[0]), .rows = fac__min(BLOCK_ROWS, nest->size[d] - at[d])};
+    for (int j = 0; j < r->it->n; j++)
+        for (int k = 0; k < nest->ndim; k++) b.c.offset[j] += at[k] * nest->stride[j][k];
+    return b;
+}
+
+/* Copies operand i's elements between their places and the tile. */
+static void move_block(const run *r, int i, const block *b, char *tile, bool gather) {
+    const fac_nest *nest = &r->it->nest;
+    const int64_t item = item_of((fac_dtype)r->it->op[i].dtype), row = b->width * item;
+    const int64_t along = nest->stride[i][0], down = nest->stride[i][r->across];
+    char *own = address(r->it, i, &b->c);
+    const bool turned = down == item && along != item;
+    for (int64_t k = 0; turned && gather && k < b->width; k++) /* of the next block */
+        for (int64_t at = 0; at < b->rows * item; at += LINE) __builtin_prefetch(own + (b->width + k) * along + at);
+    if (turned && gather)
+        fac__transpose_block(item, tile, item, row, own, along, b->rows, b->width);
+    else if (turned)
+        fac__transpose_block(item, own, item, along, tile, row, b->width, b->rows);
+    else if (gather)
+        FAC_ISA_PICK(fac__items_copy_rows)((size_t)item, tile, item, own, along, b->width, b->rows, row, down);
+    else
+        FAC_ISA_PICK(fac__items_copy_rows)((size_t)item, own, along, tile, item, b->width, b->rows, down, row);
+}
+
+static void step_block(const run *r, const block *b, tiles *t) {
+    const fac_iter *it = r->it;
+    const int64_t n = b->width * b->rows, rows = r->direct ? b->rows : 1;
+    char *p[FAC_ITER_MAX];
+    int64_t move[FAC_ITER_MAX];
+    for (int i = 0; i < it->n; i++) {
+        const bool direct = has(r->direct, i), fixed = has(r->fixed, i);
+        p[i] = direct ? address(it, i, &b->c) : operand_tile(r, t, i);
+        move[i] = direct ? it->nest.stride[i][r->across] : fixed ? 0 : b->width * item_of((fac_dtype)r->want[i]);
+        if (i < it->n_out || direct || fixed) continue;
+        const bool as_wanted = it->op[i].dtype == r->want[i];
+        move_block(r, i, b, as_wanted ? p[i] : raw_tile(r, t, 0), true);
+        if (!as_wanted) convert_input(r, i, raw_tile(r, t, 0), t, n);
+    }
+    for (int64_t k = 0; k < rows; k++) {
+        run_loop(r, p, n / rows);
+        for (int i = 0; i < it->n; i++) p[i] += move[i];
+    }
+    for (int i = 0; i < it->n_out; i++)
+        if (!has(r->direct, i)) move_block(r, i, b, convert_output(r, i, t, n), false);
+}
+
+static fac_status run_blocks(void *ctx, int64_t begin, int64_t end) {
+    const run *r = ctx;
+    tiles t;
+    if (r->fixed) fill_fixed(r, &t, r->tile);
+    for (int64_t i = begin; i < end; i++) {
+        const block b = block_at(r, i);
+        step_block(r, &b, &t);
+    }
+    return FAC_OK;
+}
+
+/* The dimension along which a tensor lies that has gaps in dimension 0; 0 if there is none. */
+static int dimension_across(const fac_iter *it) {
+    const fac_nest *nest = &it->nest;
+    for (int d = 1; d < nest->ndim; d++)
+        for (int i = 0; i < it->n; i++) {
+            const int64_t item = item_of((fac_dtype)it->op[i].dtype), along = nest->stride[i][0];
+            if (fac__min(nest->size[0], nest->size[d]) >= BLOCK_ROWS && nest->stride[i][d] == item && along &&
+                along != item)
+                return d;
+        }
+    return 0;
+}
+
+/* ---- plans ---------------------------------------------------------------------------------------------------------------- */
+
 static bool all_strides_zero(const fac_iter *it, int i) {
     for (int d = 0; d < it->nest.ndim; d++)
         if (it->nest.stride[i][d] != 0) return false;
@@ -278,7 +383,8 @@ static void plan_tiles(run *r) {
 
 static void plan_run(run *r) {
     const fac_iter *it = r->it;
-    r->rows = it->nest.ndim == 1 || it->nest.size[0] >= SHORT_ROW;
+    r->across = dimension_across(it);
+    r->rows = it->nest.ndim == 1 || it->nest.size[0] >= SHORT_ROW || r->across;
     int64_t widest = 1;
     for (int i = 0; i < it->n; i++) {
         plan_operand(r, i);
@@ -292,11 +398,17 @@ static void plan_run(run *r) {
     const bool all_direct = r->direct + 1 == 1u << it->n;
     const int64_t most = r->stream ? STREAM_TILE_BYTES : r->plain && r->level ? LEVEL_BYTES : TILE_BYTES;
     r->tile = all_direct ? INT64_MAX : fac__min(most, r->tile_bytes) / widest;
+    r->width = r->tile / BLOCK_ROWS / 8 * 8;
 }
 
 static fac_status run_all(run *r) {
     plan_run(r);
-    return fac__parallel_for(0, r->it->nest.count, FAC_GRAIN, run_chunk, r);
+    const fac_nest *nest = &r->it->nest;
+    if (!r->across) return fac__parallel_for(0, nest->count, FAC_GRAIN, run_chunk, r);
+    const int64_t area = nest->size[0] * nest->size[r->across];
+    const int64_t blocks =
+        fac__div_up(nest->size[0], r->width) * fac__div_up(nest->size[r->across], BLOCK_ROWS) * (nest->count / area);
+    return fac__parallel_for(0, blocks, fac__grain(FAC_GRAIN, r->width * BLOCK_ROWS), run_blocks, r);
 }
 
 fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, const fac_loop_args *args) {

@@ -172,8 +172,10 @@ fac_status addr_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
     FAC_SCOPE(scope);
     fac_tensor *column = fac__s_unsqueeze(vec1, 1), *row = fac__s_unsqueeze(vec2, 0);
     bool alike = self->dtype == result && vec1->dtype == result && vec2->dtype == result;
-    if (alike && result != FAC_BOOL) return fac__give(out, fac__s_addmm(self, column, row, beta, alpha));
+    const bool one_pass = alike && !fac_dtype_is_integral(result, true) && fac__scalar_is(beta, 1);
+    if (alike && result != FAC_BOOL && !one_pass) return fac__give(out, fac__s_addmm(self, column, row, beta, alpha));
     fac_tensor *x = fac__s_expand(self, ints((const int64_t[]){vec1->sizes[0], vec2->sizes[0]}, 2), false);
+    if (one_pass) return fac__give(out, fac__s_addcmul(x, column, row, alpha));
     fac_tensor *outer = fac__s_mul_Tensor(column, row);
     fac_tensor *y = (result == FAC_BOOL ? addr_of_bools : addr_pointwise)(x, outer, beta, alpha);
     return fac__give(out, fac__s_to_dtype(y, result, false, false, FAC_FORMAT_DEFAULT));

@@ -1,6 +1,7 @@
 /* Places of extremes: argmax, argmin, max and min along a dimension. The first of equals is found; a NaN beats every
    number. Runs are scanned block by block; strips of neighbouring outputs compare row after row. Long runs are cut in
    blocks whose winners are compared in order. */
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/reduction.h"
 #include "backend/cpu/parallel.h"
 #include "ops/meta/reduce.h"
@@ -8,6 +9,7 @@
 
 #define BLOCK 65536
 #define STRIP 128
+#define ACROSS 16 /* elements */
 
 /* A candidate: its value in the kind that compares it, and its place in the reduced run. */
 typedef struct best {
@@ -108,16 +110,37 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
 
 enum { SHORT = 64 };
 
-/* Rows of floats that lie as they are needed, and results that do. */
+/* Rows of floats or doubles that lie as they are needed, and results that do. */
 static bool is_plain(const job *j) {
     const fac_nest *kept = &j->split.kept, *red = &j->split.reduced;
-    return j->kind == FAC_ACC_F32 && j->direct && red->count <= SHORT && red->ndim <= 1 &&
+    return j->kind != FAC_ACC_I64 && j->direct && red->count <= SHORT && red->ndim <= 1 &&
            fac__nest_step(red, 0) == 1 && kept->ndim == 1 && kept->stride[1][0] == 1 &&
            (!j->values || kept->stride[2][0] == 1);
 }
 
+/* The extremes of some rows are found together, and then their places. */
+static void short_rows_f64(const job *j, int64_t begin, int64_t end) {
+    const int64_t step = j->split.kept.stride[0][0], n = j->split.reduced.count;
+    double room[STRIP];
+    for (int64_t rows; begin < end; begin += rows) {
+        rows = fac__min(STRIP, end - begin);
+        const double *x = (const double *)(const void *)j->in + begin * step;
+        double *best = j->values ? (double *)(void *)j->values + begin : room;
+        FAC_ISA_PICK(fac__fold_short_rows_f64)(j->sign > 0 ? FAC_FOLD_MAX : FAC_FOLD_MIN, x, step, n, rows, best);
+        for (int64_t r = 0; r < rows; r++, x += step) {
+            int64_t i = 0;
+            while (x[i] != best[r] && x[i] == x[i]) i++;
+            j->indices[begin + r] = i;
+        }
+    }
+}
+
 static fac_status run_plain(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
+    if (j->kind == FAC_ACC_F64) {
+        short_rows_f64(j, begin, end);
+        return FAC_OK;
+    }
     const int64_t step = j->split.kept.stride[0][0];
     FAC_ISA_PICK(fac__argbest_rows_f32)
     ((const float *)(const void *)j->in + begin * step, step, j->split.reduced.count, end - begin, j->sign,
@@ -201,6 +224,14 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
 
 static fac_status find(fac_tensor *self, uint64_t mask, int sign, fac_tensor *values, fac_tensor *indices) {
     if (indices->numel == 0) return FAC_OK;
+    const int last = self->ndim - 1;
+    if (indices->numel == 1 && self->ndim > 1 && self->strides[last] >= ACROSS && self->sizes[last] >= ACROSS) {
+        fac_tensor *rows; /* a line at a time would take each element from a cache line of its own */
+        FAC_TRY(fac__cpu_contiguous(self, &rows));
+        const fac_status st = find(rows, mask, sign, values, indices);
+        fac__unref(rows);
+        return st;
+    }
     fac_tensor *outs[2] = {indices, values ? values : indices};
     job j;
     j.in = fac__data(self);

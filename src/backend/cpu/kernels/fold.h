@@ -19,11 +19,14 @@ typedef fac_fold_fns fac_fold_table[FAC_FOLD_COUNT][FAC_ACC_COUNT];
 
 extern const fac_fold_table fac__folds_default, fac__folds_avx2, fac__folds_avx512;
 static inline fac_fold_fns fac__fold_get(fac_fold_op op, fac_acc k) { return FAC_ISA_PICK(fac__folds)[op][k]; }
-/* A sum in float of elements of dtype d as they become by `map`; NULL where there is none that needs no tile. */
+/* A sum in float, of f64 in double, of elements of dtype d as they become by `map`; NULL where there is none that needs no tile. */
 FAC_ISA_DECLARE(fac_fold_row_fn, fac__fold_sum_of, (fac_dtype d, fac_tile_map map));
 /* sums[r] = the sum in double of n floats at x + r * step, in order, of `rows` rows side by side: a short row of its own would cost more
    than what it adds. */
 FAC_ISA_DECLARE(void, fac__sum_short_rows_f32, (const float *x, int64_t step, int64_t n, int64_t rows, float *sums));
+/* out[r] = the sum, maximum or minimum (op) of n doubles at x + r * step likewise; n is at least 1 for the latter two. */
+FAC_ISA_DECLARE(void, fac__fold_short_rows_f64,
+                (fac_fold_op op, const double *x, int64_t step, int64_t n, int64_t rows, double *out));
 /* Sets n accumulators to the operation's identity. */
 void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n);
 

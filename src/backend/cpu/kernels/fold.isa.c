@@ -130,13 +130,18 @@ static inline fac_vf32 load_square(const float *p) {
     const fac_vf32 v = fac_load_f32(p);
     return v * v;
 }
+typedef uint64_t vu64 __attribute__((vector_size(FAC_VECTOR_BYTES)));
+static inline fac_vf64 load_number_f64(const double *p) {
+    const fac_vf64 v = fac_load_f64(p);
+    return (fac_vf64)((vu64)v & (vu64)(v == v));
+}
 static inline float one_bf16(uint16_t x) {
     const uint32_t bits = (uint32_t)x << 16;
     float f;
     memcpy(&f, &bits, sizeof f);
     return f;
 }
-#define ONE_NUMBER(x) ((x) == (x) ? (x) : 0.0f)
+#define ONE_NUMBER(x) ((x) == (x) ? (x) : 0)
 #define ONE_SQUARE(x) ((x) * (x))
 #define SUM_ROW_OF(NAME, T, LOAD, ONE)                                                    \
     SUM_LANES(NAME##_lanes, T, fac_vf32, V32, LOAD, cascade_f32)                          \
@@ -152,21 +157,26 @@ SUM_ROW_OF(sum_row_numbers, float, load_number, ONE_NUMBER)
 SUM_ROW_OF(sum_row_abs, float, load_abs, fabsf)
 SUM_ROW_OF(sum_row_squares, float, load_square, ONE_SQUARE)
 
+#define SUM_ROW_F64(NAME, LANES, ONE)                             \
+    static void NAME(const void *vx, int64_t n, void *vacc) {     \
+        const double *x = vx;                                     \
+        int64_t rest;                                             \
+        double sum = hsum_f64(LANES(x, n, &rest)), tail = 0;      \
+        for (int64_t i = n - rest; i < n; i++) tail += ONE(x[i]); \
+        *(double *)vacc += sum + tail;                            \
+    }
+SUM_LANES(sum_lanes_numbers_f64, double, fac_vf64, V64, load_number_f64, cascade_f64)
+SUM_ROW_F64(sum_row_f64, sum_lanes_f64, )
+SUM_ROW_F64(sum_row_numbers_f64, sum_lanes_numbers_f64, ONE_NUMBER)
+
 fac_fold_row_fn FAC_ISA_NAME(fac__fold_sum_of)(fac_dtype d, fac_tile_map map) {
+    if (d == FAC_F64) return map == FAC_MAP_NAN_TO_ZERO ? sum_row_numbers_f64 : NULL;
     if (d == FAC_BF16 && map == FAC_MAP_NONE) return sum_row_bf16;
     if (d != FAC_F32) return NULL;
     return map == FAC_MAP_NAN_TO_ZERO ? sum_row_numbers
            : map == FAC_MAP_ABS       ? sum_row_abs
            : map == FAC_MAP_SQUARE    ? sum_row_squares
                                       : NULL;
-}
-
-static void sum_row_f64(const void *vx, int64_t n, void *vacc) {
-    const double *x = vx;
-    int64_t rest;
-    double sum = hsum_f64(sum_lanes_f64(x, n, &rest)), tail = 0;
-    for (int64_t i = n - rest; i < n; i++) tail += x[i];
-    *(double *)vacc += sum + tail;
 }
 
 /* Wraps as two's complement: no sum is undefined. */
@@ -325,6 +335,54 @@ EXTREME_ROW(max_row_f32, float, f32, F32, fac_vf32, V32, larger_f32, LARGER)
 EXTREME_ROW(min_row_f32, float, f32, F32, fac_vf32, V32, smaller_f32, SMALLER)
 EXTREME_ROW(max_row_f64, double, f64, F64, fac_vf64, V64, larger_f64, LARGER)
 EXTREME_ROW(min_row_f64, double, f64, F64, fac_vf64, V64, smaller_f64, SMALLER)
+
+/* The first n (at most a vector's) doubles, the rest filled. */
+static inline fac_vf64 load_some(const double *p, int64_t n, double fill) {
+    if (n >= V64) return fac_load_f64(p);
+    fac_vf64 v = fac_splat_f64(fill);
+#if FAC_VECTOR_BYTES == 64
+    return (fac_vf64)_mm512_mask_loadu_pd((__m512d)v, (__mmask8)((1u << n) - 1), p);
+#else
+    for (int64_t k = 0; k < n; k++) v[k] = p[k];
+    return v;
+#endif
+}
+
+/* As many rows as a vector has lanes are each folded to one; of the square of them, rows become columns. Where smaller numbers win, signs
+   are turned. */
+static inline fac_vf64 load_turned(const double *p, int64_t n, vu64 sign) {
+    return (fac_vf64)((vu64)load_some(p, n, sign[0] ? INFINITY : -INFINITY) ^ sign);
+}
+/* Sums begin with 0, which those of negative zeros are too. */
+static inline fac_vf64 load_terms(const double *p, int64_t n, vu64 sign) {
+    return (void)sign, load_some(p, n, 0) + 0.0;
+}
+#define SHORT_ROWS(NAME, LOAD, STEP)                                                                   \
+    static void NAME(const double *x, int64_t step, int64_t n, int64_t rows, vu64 sign, double *out) { \
+        for (int64_t r = 0; r < rows; r += V64) {                                                      \
+            fac_vf64 v[V64];                                                                           \
+            const int64_t some = rows - r < V64 ? rows - r : V64;                                      \
+            for (int64_t i = 0; i < V64; i++) {                                                        \
+                const double *row = x + (r + (i < some ? i : 0)) * step;                               \
+                v[i] = LOAD(row, n, sign);                                                             \
+                for (int64_t k = V64; k < n; k += V64) v[i] = STEP(LOAD(row + k, n - k, sign), v[i]);  \
+            }                                                                                          \
+            fac_transpose_f64(v);                                                                      \
+            for (int w = V64 / 2; w > 0; w /= 2)                                                       \
+                for (int i = 0; i < w; i++) v[i] = STEP(v[i + w], v[i]);                               \
+            v[0] = (fac_vf64)((vu64)v[0] ^ sign);                                                      \
+            memcpy(out + r, v, (size_t)some * sizeof *out);                                            \
+        }                                                                                              \
+    }
+#define PLUS(x, a) ((a) + (x))
+SHORT_ROWS(short_sums, load_terms, PLUS)
+SHORT_ROWS(short_extremes, load_turned, larger_f64)
+
+void FAC_ISA_NAME(fac__fold_short_rows_f64)(fac_fold_op op, const double *x, int64_t step, int64_t n, int64_t rows,
+                                            double *out) {
+    const vu64 sign = (vu64){0} + (op == FAC_FOLD_MIN ? (uint64_t)INT64_MIN : 0);
+    (op == FAC_FOLD_SUM ? short_sums : short_extremes)(x, step, n, rows, sign, out);
+}
 
 static void prod_row_c128(const void *vx, int64_t n, void *vacc) {
     const double *x = vx;

@@ -270,13 +270,18 @@ static int64_t rows_per_block(int64_t classes) { return fac__max(1, BLOCK / fac_
 
 fac_status _cross_entropy_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
                               int64_t reduction, int64_t ignore_index) {
+    enum { ACROSS = 16 }; /* elements from one class to the next: each lies in a cache line of its own */
     job j;
-    plan(&j, self, target, weight, reduction == REDUCE_NONE ? s->out[0] : NULL);
+    fac_tensor *rows = NULL;
+    if (self->ndim > 1 && self->strides[1] >= ACROSS) FAC_TRY(fac__cpu_contiguous(self, &rows));
+    plan(&j, rows ? rows : self, target, weight, reduction == REDUCE_NONE ? s->out[0] : NULL);
     j.ignore = ignore_index;
     j.block = rows_per_block(j.classes);
     j.sums = fac__data(s->out[1]);
     j.sums_dtype = (fac_dtype)s->out[1]->dtype;
-    return run_forward(&j, s->out[0], s->out[2], reduction == REDUCE_NONE, reduction);
+    const fac_status st = run_forward(&j, s->out[0], s->out[2], reduction == REDUCE_NONE, reduction);
+    fac__unref(rows);
+    return st;
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------------------------ */

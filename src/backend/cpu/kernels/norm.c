@@ -48,17 +48,26 @@ static void stat_set(const fac_rows *r, int64_t i, double v) {
 
 enum { SHORT = 64 };
 static bool is_short(const job *j) {
-    return j->kind == FAC_ACC_F32 && j->n <= SHORT && j->x.dtype == FAC_F32 && j->y.dtype == FAC_F32 &&
-           (!j->mean.data || j->mean.dtype == FAC_F32) && (!j->rstd.data || j->rstd.dtype == FAC_F32);
+    const fac_dtype d = j->x.dtype;
+    return fac__acc_is(j->kind, d) && j->n <= SHORT && j->y.dtype == d && (!j->mean.data || j->mean.dtype == d) &&
+           (!j->rstd.data || j->rstd.dtype == d);
 }
 
 /* Rows that are so short that a call for each would be most of the work. */
 static void short_rows(const job *j, int64_t begin, int64_t end) {
-    float *const data[] = {(float *)(void *)j->x.data, (float *)(void *)j->y.data, (float *)(void *)j->mean.data,
-                           (float *)(void *)j->rstd.data};
-    FAC_ISA_PICK(fac__norm_short_rows)
-    (data[0] + begin * j->n, j->n, end - begin, j->centred, j->eps, j->w_row, j->b_row, data[1] + begin * j->n,
-     data[2] ? data[2] + begin : NULL, data[3] ? data[3] + begin : NULL);
+#define SHORT_ROWS(T, S)                                                                                           \
+    {                                                                                                              \
+        T *const x = (T *)(void *)j->x.data, *const y = (T *)(void *)j->y.data, *mean = (T *)(void *)j->mean.data, \
+                 *rstd = (T *)(void *)j->rstd.data;                                                                \
+        FAC_ISA_PICK(fac__norm_short_rows_##S)                                                                     \
+        (x + begin * j->n, j->n, end - begin, j->centred, j->eps, j->w_row, j->b_row, y + begin * j->n,            \
+         mean ? mean + begin : NULL, rstd ? rstd + begin : NULL);                                                  \
+    }
+    if (j->kind == FAC_ACC_F32)
+        SHORT_ROWS(float, f32)
+    else
+        SHORT_ROWS(double, f64)
+#undef SHORT_ROWS
 }
 
 static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *scratch) {

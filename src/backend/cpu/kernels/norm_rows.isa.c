@@ -16,6 +16,9 @@
 #define S f64
 #include "backend/cpu/kernels/norm_rows_body.h"
 
+#undef T
+#undef S
+
 enum { SIDES = 8 };
 /* The sum of `term`, of element i, in lanes of doubles. */
 #define SHORT_SUM(result, term)                                                     \
@@ -29,33 +32,35 @@ enum { SIDES = 8 };
         result = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])); \
     } while (0)
 
-static inline void short_row(const float *restrict x, int64_t n, bool centred, double eps, const float *w,
-                             const float *b, float *restrict y, double out[2]) {
-    double mean = 0;
-    if (centred) {
-        SHORT_SUM(sum, (double)x[i]);
-        mean = sum / (double)n;
+#define SHORT_ROWS(T, S)                                                                                               \
+    static inline void short_row_##S(const T *restrict x, int64_t n, bool centred, double eps, const T *w, const T *b, \
+                                     T *restrict y, double out[2]) {                                                   \
+        double mean = 0;                                                                                               \
+        if (centred) {                                                                                                 \
+            SHORT_SUM(sum, (double)x[i]);                                                                              \
+            mean = sum / (double)n;                                                                                    \
+        }                                                                                                              \
+        SHORT_SUM(square, ((double)x[i] - mean) * ((double)x[i] - mean));                                              \
+        out[0] = mean;                                                                                                 \
+        out[1] = 1.0 / __builtin_sqrt(square / (double)n + eps);                                                       \
+        const T m = (T)mean, r = (T)out[1];                                                                            \
+        if (w && b) {                                                                                                  \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) * r * w[i] + b[i];                                       \
+        } else {                                                                                                       \
+            for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) * r * (w ? w[i] : (T)1) + (b ? b[i] : -(T)0);            \
+        }                                                                                                              \
+    }                                                                                                                  \
+    void FAC_ISA_NAME(fac__norm_short_rows_##S)(const T *x, int64_t n, int64_t rows, bool centred, double eps,         \
+                                                const T *w, const T *b, T *y, T *means, T *rstds) {                    \
+        for (int64_t r = 0; r < rows; r++, x += n, y += n) {                                                           \
+            double found[2];                                                                                           \
+            if (sizeof(T) == 4 && n == 16)                                                                             \
+                short_row_##S(x, 16, centred, eps, w, b, y, found);                                                    \
+            else                                                                                                       \
+                short_row_##S(x, n, centred, eps, w, b, y, found);                                                     \
+            if (means) means[r] = (T)found[0];                                                                         \
+            if (rstds) rstds[r] = (T)found[1];                                                                         \
+        }                                                                                                              \
     }
-    SHORT_SUM(square, ((double)x[i] - mean) * ((double)x[i] - mean));
-    out[0] = mean;
-    out[1] = 1.0 / __builtin_sqrt(square / (double)n + eps);
-    const float m = (float)mean, r = (float)out[1];
-    if (w && b) {
-        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) * r * w[i] + b[i];
-    } else {
-        for (int64_t i = 0; i < n; i++) y[i] = (x[i] - m) * r * (w ? w[i] : 1.0f) + (b ? b[i] : -0.0f);
-    }
-}
-
-void FAC_ISA_NAME(fac__norm_short_rows)(const float *x, int64_t n, int64_t rows, bool centred, double eps,
-                                        const float *w, const float *b, float *y, float *means, float *rstds) {
-    for (int64_t r = 0; r < rows; r++, x += n, y += n) {
-        double found[2];
-        if (n == 16)
-            short_row(x, 16, centred, eps, w, b, y, found);
-        else
-            short_row(x, n, centred, eps, w, b, y, found);
-        if (means) means[r] = (float)found[0];
-        if (rstds) rstds[r] = (float)found[1];
-    }
-}
+SHORT_ROWS(float, f32)
+SHORT_ROWS(double, f64)

@@ -35,7 +35,8 @@ static void words_of(const random_job *j, int64_t begin, int64_t n, int each, ui
     (words, (uint64_t)(begin / per_block), fac__div_up(n, per_block), j->drawn.seed, j->drawn.offset);
 }
 
-#define MORE 4 /* words that a block may give beyond the last element */
+#define MORE 4    /* words that a block may give beyond the last element */
+#define ACROSS 16 /* elements from one to the next: each lies in a cache line of its own */
 
 /* Elements [begin, begin + n) as 64 random bits each. */
 static void bits_of(const random_job *j, int64_t begin, int64_t n, uint64_t *bits) {
@@ -85,16 +86,27 @@ static fac_status fill_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-/* Draws for every element of self; *out is self, counted. */
-static fac_status draw(random_job *j, fac_tensor *self, fac_draw drawn, fac_tensor **out) {
+static void build_nest(random_job *j, fac_tensor *self) {
     int64_t none[FAC_MAX_DIMS] = {0}, p_strides[FAC_MAX_DIMS];
-    FAC_TRY(fac__check_no_overlap(self));
     if (j->p) fac__broadcast_strides(j->p, self->ndim, p_strides);
     const int64_t *strides[2] = {self->strides, j->p ? p_strides : none};
     j->self = self;
     fac__nest_build(&j->nest, self->sizes, self->ndim, UINT64_MAX, 2, strides, true);
+}
+
+/* Draws for every element of self; *out is self, counted. Numbers follow the logical order: if that leads across the order in memory,
+   they are made row-major and then moved. */
+static fac_status draw(random_job *j, fac_tensor *self, fac_draw drawn, fac_tensor **out) {
+    FAC_TRY(fac__check_no_overlap(self));
+    build_nest(j, self);
+    fac_rowmajor rows = {self, self};
+    if (j->nest.ndim > 1 && j->nest.stride[0][0] >= ACROSS) {
+        FAC_TRY(fac__rowmajor_begin(self, false, &rows));
+        build_nest(j, rows.t);
+    }
     j->drawn = drawn;
-    if (self->numel) FAC_TRY(fac__parallel_for(0, self->numel, FAC_GRAIN, fill_range, j));
+    fac_status st = self->numel ? fac__parallel_for(0, self->numel, FAC_GRAIN, fill_range, j) : FAC_OK;
+    FAC_TRY(fac__rowmajor_end(&rows, st));
     *out = fac__ref(self);
     return FAC_OK;
 }

@@ -169,23 +169,32 @@ static void store(const job *j, fac_acc_value *acc, const fac_cursor *c) {
         fac__tile_store(j->r->kind, acc, home, j->out_dtype, 1, 1);
 }
 
-enum { SHORT_ROW = 32, ROWS_AT_ONCE = 16, THIN = 16 };
+enum { SHORT_ROW = 32, ROWS_AT_ONCE = 64, THIN = 16 };
 
 static bool is_short(const job *j) {
-    return j->r->op == FAC_FOLD_SUM && j->r->kind == FAC_ACC_F32 && j->plain_out && j->split.kept.ndim == 1 &&
-           j->split.reduced.count <= SHORT_ROW;
+    const fac_fold_op op = j->r->op;
+    const bool known =
+        j->r->kind == FAC_ACC_F32 ? op == FAC_FOLD_SUM : j->r->kind == FAC_ACC_F64 && op != FAC_FOLD_PROD;
+    return known && j->plain_out && j->split.kept.ndim == 1 && j->split.reduced.count <= SHORT_ROW;
 }
 
 static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     const int64_t step = fac__nest_step(&j->split.kept, 0), out = fac__nest_step(&j->split.kept, 1);
-    const float *x = (const float *)(const void *)j->in;
-    float *y = (float *)(void *)j->out, sums[ROWS_AT_ONCE];
+    const int64_t n = j->split.reduced.count;
+    union {
+        float f32[ROWS_AT_ONCE];
+        double f64[ROWS_AT_ONCE];
+    } acc;
     for (int64_t i = begin; i < end; i += ROWS_AT_ONCE) {
         const int64_t rows = fac__min(ROWS_AT_ONCE, end - i);
-        FAC_ISA_PICK(fac__sum_short_rows_f32)(x + i * step, step, j->split.reduced.count, rows, sums);
-        finish(j, sums, rows);
-        for (int64_t r = 0; r < rows; r++) y[(i + r) * out] = sums[r];
+        const void *x = j->in + i * step * (int64_t)j->in_item;
+        if (j->r->kind == FAC_ACC_F32)
+            FAC_ISA_PICK(fac__sum_short_rows_f32)(x, step, n, rows, acc.f32);
+        else
+            FAC_ISA_PICK(fac__fold_short_rows_f64)(j->r->op, x, step, n, rows, acc.f64);
+        finish(j, &acc, rows);
+        fac__tile_store(j->r->kind, &acc, j->out + i * out * (int64_t)j->out_item, j->out_dtype, out, rows);
     }
     return FAC_OK;
 }
@@ -437,7 +446,7 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.direct = r->map == FAC_MAP_NONE && (!r->via || r->via == j.in_dtype) && fac__acc_is(r->kind, j.in_dtype);
     j.plain_out = fac__acc_is(r->kind, j.out_dtype);
     j.acc_item = fac__acc_size(r->kind);
-    j.sum_of = r->op == FAC_FOLD_SUM && r->kind == FAC_ACC_F32 && !r->via
+    j.sum_of = r->op == FAC_FOLD_SUM && r->kind == (j.in_dtype == FAC_F64 ? FAC_ACC_F64 : FAC_ACC_F32) && !r->via
                    ? FAC_ISA_PICK(fac__fold_sum_of)(j.in_dtype, r->map)
                    : NULL;
     if (j.direct && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {

@@ -312,22 +312,28 @@ static void scan_line(const scan *s, const fac_cursor *c) {
     }
 }
 
-/* Running extremes of floats along lines that lie in rows: several lines at once. */
+/* Running extremes of floats or doubles along lines that lie in rows: several lines at once. */
 static bool has_plain_lines(const scan *s) {
-    return s->indices && !s->columns && s->in_dtype == FAC_F32 && s->out_dtype == FAC_F32 && s->in_step == 1 &&
-           s->out_step == 1 && s->index_step == 1 && s->lines.ndim == 1;
+    return s->indices && !s->columns && (s->in_dtype == FAC_F32 || s->in_dtype == FAC_F64) &&
+           s->out_dtype == s->in_dtype && s->in_step == 1 && s->out_step == 1 && s->index_step == 1 &&
+           s->lines.ndim == 1;
 }
 
 /* Returns how many lines it took. */
 static int64_t scan_lines(const scan *s, int64_t begin, int64_t end) {
     const int64_t *step[] = {s->lines.stride[0], s->lines.stride[1], s->lines.stride[2]};
-    const float *x = (const float *)(const void *)s->in;
-    float *out = (float *)(void *)s->out;
+    const bool larger = s->op == SCAN_MAX;
+    const int64_t item = fac__dtype_size(s->in_dtype);
     int64_t i = begin;
-    for (; i + FAC_SCAN_LINES <= end; i += FAC_SCAN_LINES) {
+    const int64_t some = s->in_dtype == FAC_F32 ? FAC_SCAN_LINES : FAC_SCAN_LINES_F64;
+    for (; i + some <= end; i += some) {
         int64_t *at = s->indices + i * *step[2];
-        FAC_ISA_PICK(fac__extreme_lines_f32)
-        (s->op == SCAN_MAX, x + i * *step[0], *step[0], out + i * *step[1], *step[1], at, *step[2], s->n);
+        const void *x = s->in + i * *step[0] * item;
+        void *out = s->out + i * *step[1] * item;
+        if (s->in_dtype == FAC_F32)
+            FAC_ISA_PICK(fac__extreme_lines_f32)(larger, x, *step[0], out, *step[1], at, *step[2], s->n);
+        else
+            FAC_ISA_PICK(fac__extreme_lines_f64)(larger, x, *step[0], out, *step[1], at, *step[2], s->n);
     }
     return i - begin;
 }

@@ -12,5 +12,10 @@ FAC_ISA_DECLARE(int64_t, fac__prefix_sum_i64, (const int64_t *x, int64_t *out, i
 FAC_ISA_DECLARE(void, fac__extreme_lines_f32,
                 (bool larger, const float *x, int64_t x_line, float *out, int64_t out_line, int64_t *at,
                  int64_t at_line, int64_t n));
+/* The same of FAC_SCAN_LINES_F64 lines of doubles. */
+#define FAC_SCAN_LINES_F64 8
+FAC_ISA_DECLARE(void, fac__extreme_lines_f64,
+                (bool larger, const double *x, int64_t x_line, double *out, int64_t out_line, int64_t *at,
+                 int64_t at_line, int64_t n));
 
 #endif

@@ -131,3 +131,46 @@ void FAC_ISA_NAME(fac__extreme_lines_f32)(bool larger, const float *restrict x, 
     }
 }
 #endif
+
+/* As many lines as a vector has lanes: squares of them become columns, which are compared one after the other. Where smaller numbers
+   win, signs are turned. A square that is not whole is filled with what was there before, which nobody reads. */
+typedef int64_t lanes __attribute__((vector_size(FAC_VECTOR_BYTES)));
+#define L FAC_LANES_F64
+static inline void move(void *to, const void *from, size_t bytes) {
+    if (bytes == FAC_VECTOR_BYTES)
+        memcpy(to, from, FAC_VECTOR_BYTES);
+    else
+        memcpy(to, from, bytes);
+}
+
+static void extreme_columns(bool larger, const double *x, int64_t x_line, double *out, int64_t out_line, int64_t *at,
+                            int64_t at_line, int64_t n) {
+    const lanes sign = (lanes){0} + (larger ? 0 : INT64_MIN);
+    fac_vf64 best = fac_splat_f64(-__builtin_inf()), v[L] = {{0}}, p[L];
+    lanes place = {0};
+    for (int64_t i = 0; i < n; i += L) {
+        const size_t bytes = (size_t)(n - i < L ? n - i : L) * sizeof *x;
+        for (int l = 0; l < L; l++) move(&v[l], x + l * x_line + i, bytes);
+        fac_transpose_f64(v);
+        for (int k = 0; k < L; k++) {
+            const fac_vf64 y = (fac_vf64)((lanes)v[k] ^ sign);
+            const lanes take = (y != y) | ((best == best) & (y >= best));
+            best = (fac_vf64)((take & (lanes)y) | (~take & (lanes)best));
+            place = (take & (i + k)) | (~take & place);
+            v[k] = (fac_vf64)((lanes)best ^ sign);
+            p[k] = (fac_vf64)place;
+        }
+        fac_transpose_f64(v);
+        fac_transpose_f64(p);
+        for (int l = 0; l < L; l++) {
+            move(out + l * out_line + i, &v[l], bytes);
+            move(at + l * at_line + i, &p[l], bytes);
+        }
+    }
+}
+
+void FAC_ISA_NAME(fac__extreme_lines_f64)(bool larger, const double *x, int64_t x_line, double *out, int64_t out_line,
+                                          int64_t *at, int64_t at_line, int64_t n) {
+    for (int l = 0; l < FAC_SCAN_LINES_F64; l += L)
+        extreme_columns(larger, x + l * x_line, x_line, out + l * out_line, out_line, at + l * at_line, at_line, n);
+}

@@ -115,24 +115,33 @@ static bool copy_strip(const lines *l, const fac_cursor *c, int k, int64_t w, ch
     ((size_t)item, out ? at : strip, item, out ? strip : at, item, w, l->n, out ? step : row, out ? row : step);
     return true;
 }
+/* Rows of strips may lie pages apart, where nothing but this fetches them before they are wanted. */
+enum { AHEAD = 16, LINE = 64 };
+static void fetch(const char *p, int64_t bytes) {
+    for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i);
+}
 
 /* Moves w lines side by side between memory and a strip; unused lanes of a loaded strip are zero. */
 static void load_strip(const lines *l, const fac_cursor *c, int k, int64_t w, char *strip) {
     size_t row_bytes = (size_t)l->strip * fac__acc_size(l->kind);
     if (w < l->strip) memset(strip, 0, (size_t)l->n * row_bytes);
     if (copy_strip(l, c, k, w, strip, false)) return;
-    for (int64_t i = 0; i < l->n; i++) {
-        fac__tile_load(l->kind, strip + (size_t)i * row_bytes, address(l, c, k) + i * l->step[k] * l->item[k],
-                       l->dtype[k], fac__nest_step(&l->nest, k), w);
+    const char *from = address(l, c, k);
+    const int64_t row = l->step[k] * l->item[k];
+    for (int64_t i = 0; i < l->n; i++, from += row) {
+        if (l->n - i > AHEAD) fetch(from + AHEAD * row, w * l->item[k]);
+        fac__tile_load(l->kind, strip + (size_t)i * row_bytes, from, l->dtype[k], fac__nest_step(&l->nest, k), w);
     }
 }
 
 static void store_strip(const lines *l, const fac_cursor *c, int k, int64_t w, char *strip) {
     if (copy_strip(l, c, k, w, strip, true)) return;
     size_t row_bytes = (size_t)l->strip * fac__acc_size(l->kind);
-    for (int64_t i = 0; i < l->n; i++) {
-        fac__tile_store(l->kind, strip + (size_t)i * row_bytes, address(l, c, k) + i * l->step[k] * l->item[k],
-                        l->dtype[k], fac__nest_step(&l->nest, k), w);
+    char *to = address(l, c, k);
+    const int64_t row = l->step[k] * l->item[k];
+    for (int64_t i = 0; i < l->n; i++, to += row) {
+        if (l->n - i > AHEAD) fetch(to + AHEAD * row, w * l->item[k]);
+        fac__tile_store(l->kind, strip + (size_t)i * row_bytes, to, l->dtype[k], fac__nest_step(&l->nest, k), w);
     }
 }
 

@@ -49,7 +49,7 @@ FAC_ISA_DECLARE(void, fac__exp_row_f64, (const double *x, double shift, double s
 
 /* Strips hold FAC_STRIP_F32 (FAC_STRIP_F64) lines side by side: element i of line j at x[i * FAC_STRIP + j]. In place. */
 #define FAC_STRIP_F32 32
-#define FAC_STRIP_F64 16
+#define FAC_STRIP_F64 32
 FAC_ISA_DECLARE(void, fac__softmax_strip_f32, (fac_softmax_form form, float *x, int64_t n));
 FAC_ISA_DECLARE(void, fac__softmax_strip_f64, (fac_softmax_form form, double *x, int64_t n));
 FAC_ISA_DECLARE(void, fac__softmax_back_strip_f32, (fac_softmax_form form, float *dy, const float *y, int64_t n));

@@ -6,11 +6,11 @@
 #define SIDE 16       /* elements of a block's side; no dimension below it is worth a transposition */
 #define CHUNK_ROWS 64 /* rows of the output per parallel chunk */
 
-/* dst[i][j] = src[j][i] in every one of the other dimensions: dst is contiguous in j, src in i. */
+/* dst[i][j] = src[j][i] in every one of the other dimensions: src is contiguous in i, and dst mostly in j. */
 typedef struct transpose {
     const fac_items_job *job;
-    int along;                                                /* the nest's dimension of i */
-    int64_t rows, cols, dst_stride, src_stride, item, chunks; /* chunks per matrix */
+    int along;                                                      /* the nest's dimension of i */
+    int64_t rows, cols, step, dst_stride, src_stride, item, chunks; /* chunks per matrix */
     bool stream;
 } transpose;
 
@@ -19,30 +19,26 @@ typedef struct matrix {
     const char *src;
 } matrix;
 
-#define TRANSPOSE_BLOCK(T)                                                                                  \
-    static void block_##T(const transpose *t, matrix m, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {   \
-        for (int64_t i = i0; i < i1; i++) {                                                                 \
-            T *dst = (T *)(void *)(m.dst + i * t->dst_stride);                                              \
-            const char *src = m.src + i * (int64_t)sizeof(T);                                               \
-            for (int64_t j = j0; j < j1; j++) dst[j] = *(const T *)(const void *)(src + j * t->src_stride); \
-        }                                                                                                   \
-    }
-TRANSPOSE_BLOCK(uint8_t)
-TRANSPOSE_BLOCK(uint16_t)
-TRANSPOSE_BLOCK(uint32_t)
-TRANSPOSE_BLOCK(uint64_t)
-
-static void copy_block(const transpose *t, matrix m, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
-    switch (t->item) {
-    case 1: block_uint8_t(t, m, i0, i1, j0, j1); break;
-    case 2: block_uint16_t(t, m, i0, i1, j0, j1); break;
-    case 4: block_uint32_t(t, m, i0, i1, j0, j1); break;
-    default: block_uint64_t(t, m, i0, i1, j0, j1); break;
-    }
+void fac__transpose_block(int64_t item, char *dst, int64_t dst_step, int64_t dst_stride, const char *src,
+                          int64_t src_stride, int64_t rows, int64_t cols) {
+    enum { PART = 8 }; /* lines that are at work: strides are often powers of two, whose lines crowd each other out */
+#define BLOCK(T)                                                         \
+    for (int64_t from = 0; from < cols; from += PART)                    \
+        for (int64_t i = 0; i < rows; i++)                               \
+            for (int64_t j = from; j < fac__min(from + PART, cols); j++) \
+    *(T *)(void *)(dst + i * dst_stride + j * dst_step) =                \
+        *(const T *)(const void *)(src + i * (int64_t)sizeof(T) + j * src_stride)
+    if (dst_step == item && item == 4 && fac__cpu_isa != FAC_ISA_DEFAULT)
+        FAC_ISA_PICK(fac__transpose_4)(dst, dst_stride, src, src_stride, rows, cols, false);
+    else if (dst_step == item && item == 8)
+        FAC_ISA_PICK(fac__transpose_8)(dst, dst_stride, src, src_stride, rows, cols);
+    else
+        FAC_ITEM_SWITCH(item, BLOCK)
+#undef BLOCK
 }
 
 static void copy_rows(const transpose *t, matrix m, int64_t begin, int64_t end) {
-    if (t->item == 4 && fac__cpu_isa != FAC_ISA_DEFAULT) {
+    if (t->item == 4 && t->step == 4 && fac__cpu_isa != FAC_ISA_DEFAULT) {
         FAC_ISA_PICK(fac__transpose_4)
         (m.dst + begin * t->dst_stride, t->dst_stride, m.src + begin * 4, t->src_stride, end - begin, t->cols,
          t->stream);
@@ -50,7 +46,9 @@ static void copy_rows(const transpose *t, matrix m, int64_t begin, int64_t end) 
     }
     for (int64_t i = begin; i < end; i += SIDE)
         for (int64_t j = 0; j < t->cols; j += SIDE)
-            copy_block(t, m, i, fac__min(i + SIDE, end), j, fac__min(j + SIDE, t->cols));
+            fac__transpose_block(t->item, m.dst + i * t->dst_stride + j * t->step, t->step, t->dst_stride,
+                                 m.src + j * t->src_stride + i * t->item, t->src_stride, fac__min(SIDE, end - i),
+                                 fac__min(SIDE, t->cols - j));
 }
 
 /* The n-th matrix: its place in the dimensions other than 0 and `along`. */
@@ -86,8 +84,8 @@ static int dimension_along(const fac_items_job *j) {
 bool fac__is_transposition(const fac_items_job *j) {
     const fac_nest *nest = j->nest;
     int64_t item = (int64_t)j->item;
-    return nest->ndim >= 2 && item <= 8 && nest->size[0] >= SIDE && nest->stride[0][0] == item &&
-           nest->stride[1][0] != item && nest->stride[1][0] != 0 && dimension_along(j) != 0;
+    return nest->ndim >= 2 && nest->size[0] >= SIDE && nest->stride[0][0] != 0 && nest->stride[1][0] != item &&
+           nest->stride[1][0] != 0 && dimension_along(j) != 0;
 }
 
 fac_status fac__transpose(const fac_items_job *j) {
@@ -95,6 +93,7 @@ fac_status fac__transpose(const fac_items_job *j) {
     transpose t = {.job = j, .along = dimension_along(j), .item = (int64_t)j->item};
     t.rows = nest->size[t.along];
     t.cols = nest->size[0];
+    t.step = nest->stride[0][0];
     t.dst_stride = nest->stride[0][t.along];
     t.src_stride = nest->stride[1][0];
     t.chunks = fac__div_up(t.rows, CHUNK_ROWS);
