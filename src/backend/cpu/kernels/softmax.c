@@ -115,6 +115,7 @@ static bool copy_strip(const lines *l, const fac_cursor *c, int k, int64_t w, ch
     ((size_t)item, out ? at : strip, item, out ? strip : at, item, w, l->n, out ? step : row, out ? row : step);
     return true;
 }
+
 /* Rows of strips may lie pages apart, where nothing but this fetches them before they are wanted. */
 enum { AHEAD = 16, LINE = 64 };
 static void fetch(const char *p, int64_t bytes) {
