@@ -31,7 +31,9 @@ enum {
     LIBRARY_MIN = 256,      /* sides from which oneDNN is faster than gemm.isa.c (by up to 15%) */
     LIBRARY_BLOCK = 512,    /* sides of its blocks where there are LIBRARY_MANY of them, else half of that */
     LIBRARY_MANY = 16,
-    LIBRARY_FEW = 4,          /* with fewer blocks, gemm.isa.c feeds more threads */
+    LIBRARY_FEW = 4, /* with fewer blocks, gemm.isa.c feeds more threads */
+    NARROW = 16,     /* columns and depth of a product of halves that are widened apart */
+    NARROW_DEPTH = 64,
     HALF_PIECE = 256,         /* elements of C that are widened together */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
 };
@@ -205,6 +207,7 @@ typedef struct block_job {
     int64_t rows, cols; /* blocks per batch entry */
     bool direct;        /* blocks are written where C is */
     bool library;
+    bool widens;              /* the operands to f32 first */
     fac_gemm_block_fn *block; /* unless the library is the way */
     double alpha[2];
     size_t kernel_bytes;              /* of a task's scratch: packing */
@@ -224,12 +227,20 @@ static fac_status block_task(const block_job *job, int64_t task, char *room) {
     merge_target o = target_of(g, batch, i, j);
     p.c = job->direct ? (void *)o.c : room;
     p.c_imag = complex ? room + job->plane_bytes : NULL;
-    p.ldc = job->direct ? g->c_row : job->nb;
+    p.ldc = job->direct ? g->c_row : p.n;
     if (job->direct && beta_is(&o, 1)) {
         p.from = g->from ? at(g->from, batch * g->from_batch + i * g->from_row + j, g->c_dtype) : o.c;
         p.ldf = g->from ? g->from_row : g->c_row;
     }
     p.scratch = room + job->planes_bytes;
+    if (job->widens) {
+        float *a = (float *)(void *)(room + job->planes_bytes + job->kernel_bytes), *b = a + p.m * p.k;
+        fac__casts[FAC_F32][g->dtype](a, 1, p.a.data, 1, p.m * p.k);
+        fac__casts[FAC_F32][g->dtype](b, 1, p.b.data, 1, p.k * p.n);
+        p.a.data = (const char *)a;
+        p.b.data = (const char *)b;
+        p.dtype = FAC_F32;
+    }
     fac_status st = FAC_OK;
     if (job->library)
         st = fac__onednn_sgemm(&p);
@@ -309,16 +320,24 @@ static bool writes_direct(const fac_gemm *g) {
     return (g->c_dtype == FAC_F32 || g->c_dtype == FAC_F64) && g->c_col == 1 && (beta[0] == 0 || beta[0] == 1);
 }
 
+/* Halves without gaps, of which each takes part in few products: converting them while they are packed would cost more than these. */
+static bool suits_widening(const fac_gemm *g) {
+    return fac__is_half(g->dtype) && g->n <= NARROW && g->k <= NARROW_DEPTH && g->a.col == 1 && g->a.row == g->k &&
+           g->b.col == 1 && g->b.row == g->n && fac__scalar_f64(g->alpha) == 1;
+}
+
 static fac_status run_blocks(const fac_gemm *g) {
     const fac_gemm_kernels *kern = kernels();
     block_job job = {.g = g, .direct = writes_direct(g)};
     fac__scalar_c128(g->alpha, job.alpha);
     job.library = use_library(g, &job.mb, &job.nb);
     if (!job.library) {
-        fac_gemm_block_fn *pairs = bf16_block(g);
+        job.widens = suits_widening(g);
+        fac_gemm_block_fn *pairs = job.widens ? NULL : bf16_block(g);
         job.block = pairs ? pairs : kern->block;
         packed_sides(g, kern, &job.mb, &job.nb);
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
+        if (job.widens) job.kernel_bytes = (size_t)fac__workspace_round((int64_t)job.kernel_bytes);
     }
     job.plane_bytes = (size_t)(job.mb * job.nb) * fac__dtype_size(compute_type(g->dtype));
     job.planes_bytes = job.direct ? 0 : job.plane_bytes * (fac_dtype_is_complex(g->dtype) ? 2 : 1);

@@ -31,7 +31,7 @@ static void layout_free(layout *l) { (void)l; }
 /* oneDNN's description of a shape. `plain` is the array's, `any` leaves the layout to oneDNN. */
 typedef struct description {
     dnnl_dims_t stride, dilation, before, after;
-    layout plain[FAC_CONV_SIDES], any[FAC_CONV_SIDES], bias;
+    layout plain[FAC_CONV_SIDES], any[FAC_CONV_SIDES], bias, read_weight; /* of a weight as it is read */
 } description;
 
 /* A description of what is computed, for the forward primitive of the shape or (as a hint) with it. */
@@ -39,7 +39,8 @@ static dnnl_status_t describe_compute(const description *d, fac_conv_side result
                                       const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint,
                                       dnnl_primitive_desc_t *out) {
     layout_view small = view(&d->any[FAC_CONV_SMALL]), large = view(&d->any[FAC_CONV_LARGE]),
-                weight = view(&d->any[FAC_CONV_WEIGHT]), with = bias ? view(&d->bias) : NULL;
+                weight = view(result == FAC_CONV_WEIGHT ? &d->any[FAC_CONV_WEIGHT] : &d->read_weight),
+                with = bias ? view(&d->bias) : NULL;
 #if DNNL_VERSION_MAJOR >= 3
     if (result == FAC_CONV_SMALL)
         return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training,
@@ -152,6 +153,10 @@ static dnnl_status_t describe_block(const fac_conv_shape *s, int side, int n, co
     return layout_of_tag(out, n, dims, dnnl_f32, block_tags[kind][s->nd - 1][wide]);
 }
 
+static dnnl_data_type_t type_of(const fac_conv_shape *s, int side) {
+    return s->bf16 && (side != FAC_CONV_WEIGHT || s->result != FAC_CONV_WEIGHT) ? dnnl_bf16 : dnnl_f32;
+}
+
 /* as_it_lies: the two sides are computed with where they are. */
 static dnnl_status_t describe(const fac_conv_shape *s, bool as_it_lies, description *d) {
     dnnl_dims_t dims, strides;
@@ -160,16 +165,20 @@ static dnnl_status_t describe(const fac_conv_shape *s, bool as_it_lies, descript
         if (s->block) {
             TRY_ONEDNN(describe_block(s, side, n, dims, strides, &d->plain[side]));
             TRY_ONEDNN(describe_block(s, side, n, dims, strides, &d->any[side]));
+            if (side == FAC_CONV_WEIGHT) TRY_ONEDNN(describe_block(s, side, n, dims, strides, &d->read_weight));
             continue;
         }
-        TRY_ONEDNN(layout_of_strides(&d->plain[side], n, dims, dnnl_f32, strides));
+        const dnnl_data_type_t type = type_of(s, side);
+        TRY_ONEDNN(layout_of_strides(&d->plain[side], n, dims, type, strides));
         if (as_it_lies && side != FAC_CONV_WEIGHT)
-            TRY_ONEDNN(layout_of_strides(&d->any[side], n, dims, dnnl_f32, strides));
+            TRY_ONEDNN(layout_of_strides(&d->any[side], n, dims, type, strides));
         else
-            TRY_ONEDNN(layout_of_tag(&d->any[side], n, dims, dnnl_f32, dnnl_format_tag_any));
+            TRY_ONEDNN(layout_of_tag(&d->any[side], n, dims, type, dnnl_format_tag_any));
+        if (side == FAC_CONV_WEIGHT)
+            TRY_ONEDNN(layout_of_tag(&d->read_weight, n, dims, type_of(s, FAC_CONV_SMALL), dnnl_format_tag_any));
     }
     dims[0] = s->groups * s->small;
-    TRY_ONEDNN(layout_of_tag(&d->bias, 1, dims, dnnl_f32, dnnl_a));
+    TRY_ONEDNN(layout_of_tag(&d->bias, 1, dims, type_of(s, FAC_CONV_SMALL), dnnl_a));
     for (int i = 0; i < s->nd; i++) {
         d->stride[i] = s->stride[i];
         d->dilation[i] = s->dilation[i] - 1;
@@ -186,6 +195,7 @@ static void description_free(description *d) {
         layout_free(&d->any[side]);
     }
     layout_free(&d->bias);
+    layout_free(&d->read_weight);
 }
 
 /* oneDNN's other implementations are matrix products over windows like ours, or plain loops. */
@@ -373,7 +383,7 @@ static dnnl_status_t memory_of(const_dnnl_primitive_t p, dnnl_query_t what, int 
     return dnnl_memory_create(out, dnnl_primitive_desc_query_md(pd, what, index), engine, data);
 }
 
-static dnnl_status_t pack(const fac_conv_primitive *p, const float *weight, void *packed) {
+static dnnl_status_t pack(const fac_conv_primitive *p, const void *weight, void *packed) {
     dnnl_engine_t engine;
     dnnl_stream_t stream = NULL;
     dnnl_memory_t from = NULL, to = NULL;
@@ -389,7 +399,7 @@ static dnnl_status_t pack(const fac_conv_primitive *p, const float *weight, void
     return st;
 }
 
-fac_status fac__conv_pack_weight(const fac_conv_primitive *p, const float *weight, void *packed) {
+fac_status fac__conv_pack_weight(const fac_conv_primitive *p, const void *weight, void *packed) {
     int was = fac__onednn_begin();
     dnnl_status_t st = pack(p, weight, packed);
     fac__onednn_end(was);
@@ -449,7 +459,7 @@ void fac__conv_lane_close(fac_conv_lane *l) {
     *l = (fac_conv_lane){0};
 }
 
-static dnnl_status_t point_at(const fac_conv_lane *l, void *const *side, const float *bias) {
+static dnnl_status_t point_at(const fac_conv_lane *l, void *const *side, const void *bias) {
     for (int i = 0; i < FAC_CONV_SIDES; i++)
         TRY_ONEDNN(dnnl_memory_set_data_handle(l->plain[i] ? l->plain[i] : l->blocked[i], side[i]));
     return l->bias ? dnnl_memory_set_data_handle(l->bias, (void *)(uintptr_t)bias) : dnnl_success;
@@ -472,7 +482,7 @@ static dnnl_status_t compute(const fac_conv_lane *l) {
     return run_reorder(p->reorder[result], l->stream, l->blocked[result], l->plain[result]);
 }
 
-fac_status fac__conv_lane_run(fac_conv_lane *l, void *const side[FAC_CONV_SIDES], const float *bias) {
+fac_status fac__conv_lane_run(fac_conv_lane *l, void *const side[FAC_CONV_SIDES], const void *bias) {
     int was = fac__onednn_begin();
     dnnl_status_t st = point_at(l, side, bias);
     if (st == dnnl_success) st = compute(l);

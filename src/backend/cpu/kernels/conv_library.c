@@ -6,8 +6,10 @@
    innermost are cut by channels only if there are very few, since oneDNN has to rearrange such blocks. */
 #include "backend/cpu/kernels/conv_library.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/loops.h"
 #include "backend/cpu/onednn_conv.h"
 #include "backend/cpu/parallel.h"
+#include "core/scalar.h"
 
 enum {
     LEAST_WORK = 1 << 16, /* multiply-adds from which preparing oneDNN is repaid */
@@ -23,8 +25,9 @@ enum {
 typedef struct library_job {
     const fac_conv *c;
     fac_conv_side result;
-    float *side[FAC_CONV_SIDES];
-    const float *bias;
+    char *side[FAC_CONV_SIDES];
+    const char *bias;
+    bool bf16;                        /* else f32 */
     bool innermost, weight_innermost; /* `last` and `weight_last` of fac_conv_arrays */
     int64_t images, parts, blocks;    /* images per part; a task is one block of one part */
     int64_t part[FAC_CONV_SIDES];     /* elements from one part to the next */
@@ -32,7 +35,7 @@ typedef struct library_job {
     fac_conv_primitive *full, *last;  /* of all parts but the last, and of the last, which may have fewer images */
     char *packed;                     /* weights of all blocks in oneDNN's layout */
     int64_t packed_bytes;             /* of one block */
-    float *sums;                      /* a weight's parts, if there are several */
+    float *sums;                      /* a weight's parts, if there are several or it is of bf16 */
 } library_job;
 
 /* Multiply-adds; a double, as the product of all sizes may exceed an int64_t. */
@@ -138,11 +141,14 @@ static fac_conv_shape shape_of(const library_job *j, int64_t images) {
     s.weight_point = j->weight_innermost ? c->large : 0;
     if (j->innermost) set_points(c, &s);
     s.bias = j->bias && j->result == FAC_CONV_SMALL;
+    s.bf16 = j->bf16;
     return s;
 }
 
+static int64_t item(const library_job *j) { return j->bf16 ? 2 : 4; }
+
 static void sides_of(const library_job *j, int64_t part, int64_t block, void **side) {
-    for (int i = 0; i < FAC_CONV_SIDES; i++) side[i] = j->side[i] + part * j->part[i] + block * j->block[i];
+    for (int i = 0; i < FAC_CONV_SIDES; i++) side[i] = j->side[i] + (part * j->part[i] + block * j->block[i]) * item(j);
     if (j->packed) side[FAC_CONV_WEIGHT] = j->packed + block * j->packed_bytes;
     if (j->sums) side[FAC_CONV_WEIGHT] = j->sums + part * j->part[FAC_CONV_WEIGHT] + block * j->block[FAC_CONV_WEIGHT];
 }
@@ -154,27 +160,30 @@ static int64_t result_count(const library_job *j) {
     return j->result == FAC_CONV_SMALL ? j->c->small_count : j->c->large_count;
 }
 
-/* oneDNN's convolution towards the large side takes no bias. */
-static void add_bias(float *out, const float *bias, int64_t channels, int64_t count) {
-    for (int64_t k = 0; k < channels; k++, out += count)
-        for (int64_t i = 0; i < count; i++) out[i] += bias[k];
-}
-static void add_bias_to_points(float *out, const float *bias, int64_t channels, int64_t point, int64_t count) {
-    for (int64_t i = 0; i < count; i++, out += point)
-        for (int64_t k = 0; k < channels; k++) out[k] += bias[k];
-}
+/* oneDNN's convolution towards the large side takes no bias. It is added to numbers that are of bf16 already, as PyTorch does. */
+#define ADD_BIAS(SUF, T, ADD)                                                                                        \
+    static void add_bias_##SUF(T *out, const T *bias, int64_t channels, int64_t channel, int64_t point, int64_t n) { \
+        for (int64_t k = 0; k < channels; k++, out += channel)                                                       \
+            for (int64_t i = 0; i < n; i++) out[i * point] = ADD(out[i * point], bias[k]);                           \
+    }
+#define SUM(a, b) ((a) + (b))
+#define SUM_BF16(a, b) fac__f32_to_bf16(fac__bf16_to_f32(a) + fac__bf16_to_f32(b))
+ADD_BIAS(f32, float, SUM)
+ADD_BIAS(bf16, uint16_t, SUM_BF16)
 
 static fac_status run_task(const library_job *j, fac_conv_lane *lane, int64_t part, int64_t block) {
     void *side[FAC_CONV_SIDES];
     sides_of(j, part, block, side);
     int64_t channels = j->bias ? j->block[j->result] / result_count(j) : 0;
-    const float *bias = j->bias ? j->bias + block * channels : NULL;
+    const void *bias = j->bias ? j->bias + block * channels * item(j) : NULL;
     FAC_TRY(fac__conv_lane_run(lane, side, bias));
     if (!bias || j->result != FAC_CONV_LARGE) return FAC_OK;
-    if (j->innermost)
-        add_bias_to_points(side[FAC_CONV_LARGE], bias, channels, j->c->groups * j->c->large, j->c->large_count);
+    const int64_t count = j->c->large_count, channel = j->innermost ? 1 : count,
+                  point = j->innermost ? j->c->groups * j->c->large : 1;
+    if (j->bf16)
+        add_bias_bf16(side[FAC_CONV_LARGE], bias, channels, channel, point, count);
     else
-        add_bias(side[FAC_CONV_LARGE], bias, channels, j->c->large_count);
+        add_bias_f32(side[FAC_CONV_LARGE], bias, channels, channel, point, count);
     return FAC_OK;
 }
 
@@ -198,7 +207,7 @@ static fac_status run_range(void *ctx, int64_t begin, int64_t end, void *scratch
 static fac_status pack_range(void *ctx, int64_t begin, int64_t end) {
     const library_job *j = ctx;
     for (int64_t b = begin; b < end; b++)
-        FAC_TRY(fac__conv_pack_weight(j->full, j->side[FAC_CONV_WEIGHT] + b * j->block[FAC_CONV_WEIGHT],
+        FAC_TRY(fac__conv_pack_weight(j->full, j->side[FAC_CONV_WEIGHT] + b * j->block[FAC_CONV_WEIGHT] * item(j),
                                       j->packed + b * j->packed_bytes));
     return FAC_OK;
 }
@@ -206,12 +215,12 @@ static fac_status pack_range(void *ctx, int64_t begin, int64_t end) {
 /* out = the parts' sums, added in order. */
 static fac_status add_range(void *ctx, int64_t begin, int64_t end) {
     const library_job *j = ctx;
-    float *out = j->side[FAC_CONV_WEIGHT];
-    memcpy(out + begin, j->sums + begin, (size_t)(end - begin) * sizeof *out);
     for (int64_t p = 1; p < j->parts; p++) {
         const float *sum = j->sums + p * j->part[FAC_CONV_WEIGHT];
-        for (int64_t i = begin; i < end; i++) out[i] += sum[i];
+        for (int64_t i = begin; i < end; i++) j->sums[i] += sum[i];
     }
+    fac__casts[j->bf16 ? FAC_BF16 : FAC_F32][FAC_F32](j->side[FAC_CONV_WEIGHT] + begin * item(j), 1, j->sums + begin, 1,
+                                                      end - begin);
     return FAC_OK;
 }
 
@@ -227,7 +236,7 @@ static fac_status run_tasks(library_job *j) {
 
 /* Packed weights, or room for sums: never both. */
 static fac_status run(library_job *j) {
-    bool sums = j->result == FAC_CONV_WEIGHT && j->parts > 1;
+    bool sums = j->result == FAC_CONV_WEIGHT && (j->parts > 1 || j->bf16);
     bool packs = j->result != FAC_CONV_WEIGHT && j->full->reorder[FAC_CONV_WEIGHT];
     if (!sums && !packs) return run_tasks(j);
     j->packed_bytes = (j->full->bytes[FAC_CONV_WEIGHT] + 63) / 64 * 64;
@@ -245,7 +254,7 @@ static fac_status run(library_job *j) {
 
 fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
     *done = false;
-    library_job j = {.c = c, .result = result, .bias = arrays->bias};
+    library_job j = {.c = c, .result = result, .bias = arrays->bias, .bf16 = arrays->bf16};
     j.innermost = arrays->last, j.weight_innermost = arrays->weight_last;
     memcpy(j.side, arrays->side, sizeof j.side);
     cut(&j);
