@@ -82,7 +82,7 @@ MERGE_REAL(merge_f64, double)
 static void merge_half(const merge_target *o, int64_t m, int64_t n, const float *t, int64_t ld) {
     const float beta = (float)o->beta[0];
     float piece[HALF_PIECE];
-    if (beta == 0 && o->col == 1 && o->row == n && ld == n) { /* one long row */
+    if (o->col == 1 && o->row == n && ld == n) { /* one long row */
         n *= m;
         m = 1;
     }

@@ -28,19 +28,20 @@ static void layout_free(layout *l) { (void)l; }
 #define layout_of_tag dnnl_memory_desc_init_by_tag
 #endif
 
-/* oneDNN's description of a shape. `plain` is the array's, `any` leaves the layout to oneDNN. */
+/* oneDNN's description of a shape. `plain` is the array's, `any` leaves the layout to oneDNN, `read` does too, for the result as well as
+   for what is read, in the elements' own type. */
 typedef struct description {
     dnnl_dims_t stride, dilation, before, after;
-    layout plain[FAC_CONV_SIDES], any[FAC_CONV_SIDES], bias, read_weight; /* of a weight as it is read */
+    layout plain[FAC_CONV_SIDES], any[FAC_CONV_SIDES], read[FAC_CONV_SIDES], bias;
 } description;
 
 /* A description of what is computed, for the forward primitive of the shape or (as a hint) with it. */
 static dnnl_status_t describe_compute(const description *d, fac_conv_side result, bool bias, dnnl_engine_t engine,
                                       const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint,
                                       dnnl_primitive_desc_t *out) {
-    layout_view small = view(&d->any[FAC_CONV_SMALL]), large = view(&d->any[FAC_CONV_LARGE]),
-                weight = view(result == FAC_CONV_WEIGHT ? &d->any[FAC_CONV_WEIGHT] : &d->read_weight),
-                with = bias ? view(&d->bias) : NULL;
+    const layout *side = result == FAC_CONV_SMALL ? d->read : d->any;
+    layout_view small = view(&side[FAC_CONV_SMALL]), large = view(&side[FAC_CONV_LARGE]),
+                weight = view(&side[FAC_CONV_WEIGHT]), with = bias ? view(&d->bias) : NULL;
 #if DNNL_VERSION_MAJOR >= 3
     if (result == FAC_CONV_SMALL)
         return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training,
@@ -153,32 +154,26 @@ static dnnl_status_t describe_block(const fac_conv_shape *s, int side, int n, co
     return layout_of_tag(out, n, dims, dnnl_f32, block_tags[kind][s->nd - 1][wide]);
 }
 
-static dnnl_data_type_t type_of(const fac_conv_shape *s, int side) {
-    return s->bf16 && (side != FAC_CONV_WEIGHT || s->result != FAC_CONV_WEIGHT) ? dnnl_bf16 : dnnl_f32;
-}
+static dnnl_data_type_t type_of(const fac_conv_shape *s) { return s->bf16 ? dnnl_bf16 : dnnl_f32; }
 
 /* as_it_lies: the two sides are computed with where they are. */
 static dnnl_status_t describe(const fac_conv_shape *s, bool as_it_lies, description *d) {
     dnnl_dims_t dims, strides;
     for (int side = 0; side < FAC_CONV_SIDES; side++) {
         const int n = side_dims(s, side, dims, strides);
-        if (s->block) {
-            TRY_ONEDNN(describe_block(s, side, n, dims, strides, &d->plain[side]));
-            TRY_ONEDNN(describe_block(s, side, n, dims, strides, &d->any[side]));
-            if (side == FAC_CONV_WEIGHT) TRY_ONEDNN(describe_block(s, side, n, dims, strides, &d->read_weight));
-            continue;
+        layout *const all[] = {&d->plain[side], &d->any[side], &d->read[side]};
+        for (size_t i = 0; i < FAC_COUNT(all); i++) {
+            const dnnl_data_type_t type = s->wide && side == s->result && i < 2 ? dnnl_f32 : type_of(s);
+            if (s->block)
+                TRY_ONEDNN(describe_block(s, side, n, dims, strides, all[i]));
+            else if (i == 0 || (as_it_lies && side != FAC_CONV_WEIGHT))
+                TRY_ONEDNN(layout_of_strides(all[i], n, dims, type, strides));
+            else
+                TRY_ONEDNN(layout_of_tag(all[i], n, dims, type, dnnl_format_tag_any));
         }
-        const dnnl_data_type_t type = type_of(s, side);
-        TRY_ONEDNN(layout_of_strides(&d->plain[side], n, dims, type, strides));
-        if (as_it_lies && side != FAC_CONV_WEIGHT)
-            TRY_ONEDNN(layout_of_strides(&d->any[side], n, dims, type, strides));
-        else
-            TRY_ONEDNN(layout_of_tag(&d->any[side], n, dims, type, dnnl_format_tag_any));
-        if (side == FAC_CONV_WEIGHT)
-            TRY_ONEDNN(layout_of_tag(&d->read_weight, n, dims, type_of(s, FAC_CONV_SMALL), dnnl_format_tag_any));
     }
     dims[0] = s->groups * s->small;
-    TRY_ONEDNN(layout_of_tag(&d->bias, 1, dims, type_of(s, FAC_CONV_SMALL), dnnl_a));
+    TRY_ONEDNN(layout_of_tag(&d->bias, 1, dims, type_of(s), dnnl_a));
     for (int i = 0; i < s->nd; i++) {
         d->stride[i] = s->stride[i];
         d->dilation[i] = s->dilation[i] - 1;
@@ -193,9 +188,9 @@ static void description_free(description *d) {
     for (int side = 0; side < FAC_CONV_SIDES; side++) {
         layout_free(&d->plain[side]);
         layout_free(&d->any[side]);
+        layout_free(&d->read[side]);
     }
     layout_free(&d->bias);
-    layout_free(&d->read_weight);
 }
 
 /* oneDNN's other implementations are matrix products over windows like ours, or plain loops. */

@@ -15,7 +15,7 @@ typedef struct fac_conv_shape {
     int64_t small_pitch, large_pitch; /* elements from one image to the next */
     int64_t weight_pitch;             /* elements of weight from one small channel to the next */
     int64_t bias;                     /* 1: one is added to the small side */
-    int64_t bf16; /* 1: the arrays are of it, but for a weight that is computed, which is of f32; 0: all of f32 */
+    int64_t bf16, wide;               /* 1: the arrays are of bf16, else f32; the result is of f32 all the same */
     /* Of channels that are innermost: elements from one point of a side, or from one tap of a weight, to the next; else 0. */
     int64_t small_point, large_point, weight_point;
     /* Of channels in blocks: channels in a block of the small side and of the weight, and whether the large side has them too (else

@@ -169,16 +169,17 @@ static fac_status to_small_range(void *ctx, int64_t begin, int64_t end, void *sc
     return FAC_OK;
 }
 
-/* Products of bf16 that need no windows are faster by our own. */
-static bool library_takes(const fac_conv *c, fac_conv_side result, fac_dtype d) {
-    const bool takes = d == FAC_F32 || (d == FAC_BF16 && fac__cpu_bf16 && !is_pointwise(c));
+/* Without windows to make, our own products are faster: of bf16, and of f32 whose channels would have to be filled up. */
+static bool library_takes(const fac_conv *c, fac_conv_side result, fac_dtype d, bool last) {
+    const bool plain = is_pointwise(c), even = last || (c->small % 16 == 0 && c->large % 16 == 0);
+    const bool takes = d == FAC_F32 ? !plain || even : d == FAC_BF16 && fac__cpu_bf16 && !plain;
     return takes && fac__conv_library_suits(c, result);
 }
 
 /* Through oneDNN, if that is the faster way; weight: the one to be computed, else NULL. */
 static fac_status by_library(const conv_job *j, fac_conv_side result, char *weight, bool *done) {
     *done = false;
-    if (!library_takes(&j->c, result, j->dtype)) return FAC_OK;
+    if (!library_takes(&j->c, result, j->dtype, j->last)) return FAC_OK;
     fac_conv_arrays a = {.bias = j->bias, .bf16 = j->dtype == FAC_BF16, .last = j->last, .weight_last = j->weight_last};
     a.side[FAC_CONV_SMALL] = j->small;
     a.side[FAC_CONV_LARGE] = j->large;
@@ -496,7 +497,7 @@ static fac_status compute(const one_side *o, fac_memory_format f) {
     bool done = false;
     fac_status st = FAC_OK;
     if (o->out->numel == 0) return FAC_OK;
-    if (fac__is_channels_last(f) && library_takes(o->c, o->result, (fac_dtype)o->out->dtype)) {
+    if (fac__is_channels_last(f) && library_takes(o->c, o->result, (fac_dtype)o->out->dtype, true)) {
         operands from = {0};
         st = operands_make(o, f, &from);
         if (st == FAC_OK) st = compute_last(o, &from, f, &done);

@@ -9,7 +9,6 @@
 #include "backend/cpu/loops.h"
 #include "backend/cpu/onednn_conv.h"
 #include "backend/cpu/parallel.h"
-#include "core/scalar.h"
 
 enum {
     LEAST_WORK = 1 << 16, /* multiply-adds from which preparing oneDNN is repaid */
@@ -17,6 +16,7 @@ enum {
     GRAIN = 1 << 19,      /* per chunk of tasks */
     TASKS = 32,           /* at most, where cutting costs work: blocks of channels, parts of the batch */
     CHANNELS = 16,        /* per block: oneDNN's widest */
+    BIASES = 64,          /* that are widened at a time */
     LAST_IMAGES = 8,      /* whose channels are innermost: not cut further */
     LEAST_LARGE = 5,      /* channels of a large side that is summed into; fewer waste most of a vector */
     SUM_CHUNK = 1 << 14   /* elements per task of adding parts */
@@ -35,7 +35,7 @@ typedef struct library_job {
     fac_conv_primitive *full, *last;  /* of all parts but the last, and of the last, which may have fewer images */
     char *packed;                     /* weights of all blocks in oneDNN's layout */
     int64_t packed_bytes;             /* of one block */
-    float *sums;                      /* a weight's parts, if there are several or it is of bf16 */
+    float *sums;                      /* has_sums: those of all parts */
 } library_job;
 
 /* Multiply-adds; a double, as the product of all sizes may exceed an int64_t. */
@@ -120,6 +120,14 @@ static void set_points(const fac_conv *c, fac_conv_shape *s) {
     s->large_pitch = s->large_point * c->large_count;
 }
 
+static fac_dtype type(const library_job *j) { return j->bf16 ? FAC_BF16 : FAC_F32; }
+static int64_t item(const library_job *j) { return fac__dtype_size(type(j)); }
+/* Whether results are made apart in f32: parts of a weight, and in bf16 what more is added to. */
+static bool has_sums(const library_job *j) {
+    if (j->result == FAC_CONV_WEIGHT) return j->parts > 1 || j->bf16;
+    return j->bf16 && j->bias && j->result == FAC_CONV_LARGE;
+}
+
 /* What one task computes. */
 static fac_conv_shape shape_of(const library_job *j, int64_t images) {
     const fac_conv *c = j->c;
@@ -142,15 +150,14 @@ static fac_conv_shape shape_of(const library_job *j, int64_t images) {
     if (j->innermost) set_points(c, &s);
     s.bias = j->bias && j->result == FAC_CONV_SMALL;
     s.bf16 = j->bf16;
+    s.wide = j->bf16 && has_sums(j);
     return s;
 }
-
-static int64_t item(const library_job *j) { return j->bf16 ? 2 : 4; }
 
 static void sides_of(const library_job *j, int64_t part, int64_t block, void **side) {
     for (int i = 0; i < FAC_CONV_SIDES; i++) side[i] = j->side[i] + (part * j->part[i] + block * j->block[i]) * item(j);
     if (j->packed) side[FAC_CONV_WEIGHT] = j->packed + block * j->packed_bytes;
-    if (j->sums) side[FAC_CONV_WEIGHT] = j->sums + part * j->part[FAC_CONV_WEIGHT] + block * j->block[FAC_CONV_WEIGHT];
+    if (j->sums) side[j->result] = j->sums + part * j->part[j->result] + block * j->block[j->result];
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------------ */
@@ -160,16 +167,21 @@ static int64_t result_count(const library_job *j) {
     return j->result == FAC_CONV_SMALL ? j->c->small_count : j->c->large_count;
 }
 
-/* oneDNN's convolution towards the large side takes no bias. It is added to numbers that are of bf16 already, as PyTorch does. */
-#define ADD_BIAS(SUF, T, ADD)                                                                                        \
-    static void add_bias_##SUF(T *out, const T *bias, int64_t channels, int64_t channel, int64_t point, int64_t n) { \
-        for (int64_t k = 0; k < channels; k++, out += channel)                                                       \
-            for (int64_t i = 0; i < n; i++) out[i * point] = ADD(out[i * point], bias[k]);                           \
+/* oneDNN's convolution towards the large side takes no bias. */
+static void add_bias(const library_job *j, float *out, int64_t first, int64_t channels) {
+    const int64_t n = j->c->large_count, point = j->c->groups * j->c->large;
+    float bias[BIASES];
+    for (int64_t c = 0; c < channels; c += BIASES) {
+        const int64_t m = fac__min(BIASES, channels - c);
+        fac__casts[FAC_F32][type(j)](bias, 1, j->bias + (first + c) * item(j), 1, m);
+        if (j->innermost)
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t k = 0; k < m; k++) out[i * point + c + k] += bias[k];
+        else
+            for (int64_t k = 0; k < m; k++)
+                for (int64_t i = 0; i < n; i++) out[(c + k) * n + i] += bias[k];
     }
-#define SUM(a, b) ((a) + (b))
-#define SUM_BF16(a, b) fac__f32_to_bf16(fac__bf16_to_f32(a) + fac__bf16_to_f32(b))
-ADD_BIAS(f32, float, SUM)
-ADD_BIAS(bf16, uint16_t, SUM_BF16)
+}
 
 static fac_status run_task(const library_job *j, fac_conv_lane *lane, int64_t part, int64_t block) {
     void *side[FAC_CONV_SIDES];
@@ -177,13 +189,7 @@ static fac_status run_task(const library_job *j, fac_conv_lane *lane, int64_t pa
     int64_t channels = j->bias ? j->block[j->result] / result_count(j) : 0;
     const void *bias = j->bias ? j->bias + block * channels * item(j) : NULL;
     FAC_TRY(fac__conv_lane_run(lane, side, bias));
-    if (!bias || j->result != FAC_CONV_LARGE) return FAC_OK;
-    const int64_t count = j->c->large_count, channel = j->innermost ? 1 : count,
-                  point = j->innermost ? j->c->groups * j->c->large : 1;
-    if (j->bf16)
-        add_bias_bf16(side[FAC_CONV_LARGE], bias, channels, channel, point, count);
-    else
-        add_bias_f32(side[FAC_CONV_LARGE], bias, channels, channel, point, count);
+    if (bias && j->result == FAC_CONV_LARGE) add_bias(j, side[FAC_CONV_LARGE], block * channels, channels);
     return FAC_OK;
 }
 
@@ -212,15 +218,14 @@ static fac_status pack_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-/* out = the parts' sums, added in order. */
+/* The result is the parts' sums, added in order, or what is in its place. */
 static fac_status add_range(void *ctx, int64_t begin, int64_t end) {
     const library_job *j = ctx;
-    for (int64_t p = 1; p < j->parts; p++) {
+    for (int64_t p = 1; p < j->parts && j->result == FAC_CONV_WEIGHT; p++) {
         const float *sum = j->sums + p * j->part[FAC_CONV_WEIGHT];
         for (int64_t i = begin; i < end; i++) j->sums[i] += sum[i];
     }
-    fac__casts[j->bf16 ? FAC_BF16 : FAC_F32][FAC_F32](j->side[FAC_CONV_WEIGHT] + begin * item(j), 1, j->sums + begin, 1,
-                                                      end - begin);
+    fac__casts[type(j)][FAC_F32](j->side[j->result] + begin * item(j), 1, j->sums + begin, 1, end - begin);
     return FAC_OK;
 }
 
@@ -231,22 +236,22 @@ static fac_status run_tasks(library_job *j) {
     if (j->packed) FAC_TRY(fac__parallel_for(0, j->blocks, 1, pack_range, j));
     int64_t lane = fac__max(fac__conv_lane_bytes(j->full), fac__conv_lane_bytes(j->last));
     FAC_TRY(fac__parallel_for_scratch(0, tasks, fac__max(1, GRAIN / each), lane, run_range, j));
-    return j->sums ? fac__parallel_for(0, weight_size(j->c), SUM_CHUNK, add_range, j) : FAC_OK;
+    if (!j->sums) return FAC_OK;
+    const int64_t size = j->result == FAC_CONV_WEIGHT ? weight_size(j->c) : j->parts * j->part[j->result];
+    return fac__parallel_for(0, size, SUM_CHUNK, add_range, j);
 }
 
-/* Packed weights, or room for sums: never both. */
+/* With packed weights and room for sums. */
 static fac_status run(library_job *j) {
-    bool sums = j->result == FAC_CONV_WEIGHT && (j->parts > 1 || j->bf16);
-    bool packs = j->result != FAC_CONV_WEIGHT && j->full->reorder[FAC_CONV_WEIGHT];
-    if (!sums && !packs) return run_tasks(j);
-    j->packed_bytes = (j->full->bytes[FAC_CONV_WEIGHT] + 63) / 64 * 64;
-    int64_t bytes = sums ? j->parts * weight_size(j->c) * (int64_t)sizeof(float) : j->blocks * j->packed_bytes;
+    const bool packs = j->result != FAC_CONV_WEIGHT && j->full->reorder[FAC_CONV_WEIGHT];
+    j->packed_bytes = packs ? (j->full->bytes[FAC_CONV_WEIGHT] + 63) / 64 * 64 : 0;
+    const int64_t packed = j->blocks * j->packed_bytes,
+                  sums = has_sums(j) ? j->parts * j->part[j->result] * (int64_t)sizeof(float) : 0;
+    if (packed + sums == 0) return run_tasks(j);
     fac_workspace block;
-    FAC_TRY(fac__workspace_take(bytes, &block));
-    if (sums)
-        j->sums = (float *)(void *)block.at;
-    else
-        j->packed = block.at;
+    FAC_TRY(fac__workspace_take(packed + sums, &block));
+    if (packs) j->packed = block.at;
+    if (sums) j->sums = (float *)(void *)(block.at + packed);
     fac_status st = run_tasks(j);
     fac__workspace_give(block);
     return st;

@@ -1,5 +1,5 @@
 /* The loops of scattering, for every dtype and way of combining, compiled once per instruction set; those of short integers and of
-   complex numbers, which gain little by wider vectors, for the lowest alone. Sums are made in the dtype itself. */
+   complex numbers, which gain little by the widest vectors, are those of AVX2 with AVX-512. Sums are made in the dtype itself. */
 #include "backend/cpu/kernels/scatter_runs.h"
 #include "backend/cpu/half.h"
 #include "backend/cpu/kernels/items.h"
@@ -20,7 +20,7 @@ SET_ONE(item16, fac_item16)
     static inline void mul_##name(T *a, T b) { *a = (T)((U)*a * (U)b); } \
     static inline void max_##name(T *a, T b) { *a = b > *a ? b : *a; }   \
     static inline void min_##name(T *a, T b) { *a = b < *a ? b : *a; }
-#if FAC_ISA_LEVEL == 0
+#if FAC_ISA_LEVEL < 2
 INTEGER_ONES(u8, uint8_t, uint32_t)
 INTEGER_ONES(i8, int8_t, uint32_t)
 INTEGER_ONES(i16, int16_t, uint32_t)
@@ -73,7 +73,7 @@ static inline int16_t half_order(uint16_t h, uint16_t infinity, int16_t nan) {
 HALF_EXTREMES(f16, 0x7c00)
 HALF_EXTREMES(bf16, 0x7f80)
 
-#if FAC_ISA_LEVEL == 0
+#if FAC_ISA_LEVEL < 2
 #define COMPLEX_ONES(name, T)                                                                   \
     typedef struct name {                                                                       \
         T re, im;                                                                               \
@@ -126,7 +126,7 @@ RUN(set_item2, fac_item2)
 RUN(set_item4, fac_item4)
 RUN(set_item8, fac_item8)
 RUN(set_item16, fac_item16)
-#if FAC_ISA_LEVEL == 0
+#if FAC_ISA_LEVEL < 2
 RUNS_2(bool, uint8_t)
 RUNS_2(c64, c64)
 RUNS_2(c128, c128)
@@ -150,7 +150,7 @@ RUNS_4(f64, double)
 #define ROW_4(name) \
     { NULL, run_add_##name, run_mul_##name, run_max_##name, run_min_##name }
 static const fac_scatter_run_fn runs[FAC_DTYPE_COUNT][FAC_SCATTER_OPS] = {
-#if FAC_ISA_LEVEL == 0
+#if FAC_ISA_LEVEL < 2
     [FAC_BOOL] = {NULL, run_add_bool, run_mul_bool, run_add_bool,
                   run_mul_bool}, /* the larger is "or", the smaller "and" */
     [FAC_U8] = ROW_4(u8),
@@ -168,8 +168,8 @@ static const fac_scatter_run_fn runs[FAC_DTYPE_COUNT][FAC_SCATTER_OPS] = {
 };
 
 fac_scatter_run_fn FAC_ISA_NAME(fac__scatter_pick)(fac_dtype d, fac_scatter_op op) {
-#if FAC_ISA_LEVEL > 0
-    if (op != FAC_SCATTER_SET && !runs[d][op]) return fac__scatter_pick_default(d, op);
+#if FAC_ISA_LEVEL >= 2
+    if (op != FAC_SCATTER_SET && !runs[d][op]) return fac__scatter_pick_avx2(d, op);
 #endif
     if (op != FAC_SCATTER_SET) return runs[d][op];
     switch (fac__dtype_size(d)) {
