@@ -326,6 +326,8 @@ static bool suits_widening(const fac_gemm *g) {
            g->b.col == 1 && g->b.row == g->n && fac__scalar_f64(g->alpha) == 1;
 }
 
+static int64_t widened_bytes(int64_t rows, int64_t depth) { return (rows + NARROW) * depth * (int64_t)sizeof(float); }
+
 static fac_status run_blocks(const fac_gemm *g) {
     const fac_gemm_kernels *kern = kernels();
     block_job job = {.g = g, .direct = writes_direct(g)};
@@ -344,8 +346,10 @@ static fac_status run_blocks(const fac_gemm *g) {
     job.rows = fac__div_up(g->m, job.mb);
     job.cols = fac__div_up(g->n, job.nb);
     int64_t work = fac__min(job.mb, g->m) * fac__min(job.nb, g->n) * g->k + 1;
+    const int64_t widened = job.widens ? widened_bytes(job.mb, g->k) : 0;
     return fac__parallel_for_taken(0, g->batch * job.rows * job.cols, fac__max(1, TASK_WORK / work),
-                                   (int64_t)(job.planes_bytes + job.kernel_bytes), g->scratch, block_range, &job);
+                                   (int64_t)(job.planes_bytes + job.kernel_bytes) + widened, g->scratch, block_range,
+                                   &job);
 }
 
 /* ---- products split along k ------------------------------------------------------------------------------------------ */
@@ -451,7 +455,9 @@ static int64_t block_bytes(const fac_gemm *g, int64_t item) {
     const int64_t rows = fac__min(fac__div_up(g->m, 16) * 16, side),
                   cols = writes_direct(g) ? nr : fac__min(fac__div_up(g->n, nr) * nr, width),
                   plane = rows * cols * item;
-    return (int64_t)kern->scratch_bytes(m, n, g->k, g->dtype) + plane * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
+    const int64_t widened = fac__is_half(g->dtype) ? widened_bytes(PACKED_ROWS, fac__min(g->k, NARROW_DEPTH)) : 0;
+    return fac__workspace_round((int64_t)kern->scratch_bytes(m, n, g->k, g->dtype)) + widened +
+           plane * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
 }
 
 int64_t fac__gemm_scratch(const fac_gemm *request, int threads) {
