@@ -1,5 +1,6 @@
-/* Convolutions that oneDNN computes, in f32, against our own path, which computes the same in f64. */
+/* Convolutions that oneDNN computes, in f32 and bf16, against our own path, which computes the same in f64. */
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn_conv.h"
 #include "linalg_test.h"
 #include <pthread.h>
@@ -22,7 +23,8 @@ static const library_case cases[] = {
     {"a weight larger than its inputs", {2, 96, 7, 7}, {160, 96, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, ALWAYS},
     {"odd channels", {3, 13, 17, 19}, {21, 13, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, ALWAYS},
     {"three channels, 7x7, stride 2", {2, 3, 45, 44}, {24, 3, 7, 7}, {2, 2}, {3, 3}, {1, 1}, {0}, 2, 1, false, ALWAYS},
-    {"1x1", {3, 24, 13, 9}, {40, 24, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false, ALWAYS},
+    {"1x1", {3, 32, 13, 9}, {48, 32, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false, ALWAYS},
+    {"1x1, channels past a vector", {3, 24, 13, 9}, {40, 24, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false, NEVER},
     {"1x1, stride 2, what is left over", {3, 24, 14, 16}, {40, 24, 1, 1}, {2, 3}, {0, 0}, {1, 1}, {0}, 2, 1, false, ALWAYS},
     {"dilation", {2, 16, 23, 21}, {16, 16, 3, 2}, {1, 2}, {2, 1}, {2, 3}, {0}, 2, 1, false, ALWAYS},
     {"padding wider than the kernel", {2, 16, 9, 9}, {16, 16, 3, 3}, {1, 1}, {5, 4}, {1, 1}, {0}, 2, 1, false, PERHAPS},
@@ -84,6 +86,35 @@ static void conv_through_onednn_agrees_with_own_path(void **state) {
             fail_msg("%s: %d of oneDNN's convolutions were used", k->what, used);
         assert_near(library.y, own.y, 2e-5);
         for (int j = 0; j < 3; j++) assert_near(library.grad[j], own.grad[j], 1e-4);
+    }
+}
+
+/* The operands are the same numbers in both, so that results differ by one rounding. */
+static void assert_rounded(const library_case *k, const char *what, fac_tensor *a, fac_tensor *b) {
+    fac_tensor *wide = fac_to_dtype(a, FAC_F64), *least = fac_maximum(fac_abs(b), fac_full_like(b, 1));
+    const double worst = fac_item(fac_max(fac_div(fac_abs(fac_sub(wide, b)), least)));
+    if (!(worst <= 0x1.1p-8)) fail_msg("%s: %s in bf16 is off by %g of itself", k->what, what, worst);
+}
+
+static void conv_of_bf16_through_onednn_is_that_of_the_same_numbers(void **state) {
+    (void)state;
+    for (size_t i = 0; i < FAC_COUNT(cases); i++) {
+        FAC_SCOPE(s);
+        const library_case *k = &cases[i];
+        const int64_t bias = bias_size(k);
+        fac_tensor *x = fac_to_dtype(random_of(FAC_F64, (fac_ints){k->input, (size_t)k->nd + 2}), FAC_BF16);
+        fac_tensor *w = fac_to_dtype(random_of(FAC_F64, (fac_ints){k->weight, (size_t)k->nd + 2}), FAC_BF16);
+        fac_tensor *b = fac_to_dtype(RANDOM(bias), FAC_BF16), *g = NULL;
+        fac__conv_primitives_trim();
+        results library = run_case(k, x, w, b, &g);
+        if (fac__cpu_bf16 && k->library == ALWAYS && strcmp(k->what, "1x1") != 0 && fac__conv_primitives_kept() == 0)
+            fail_msg("%s: none of oneDNN's convolutions were used", k->what);
+        fac_tensor *same = fac_to_dtype(fac_to_dtype(g, FAC_BF16), FAC_F64);
+        results own = run_case(k, fac_to_dtype(x, FAC_F64), fac_to_dtype(w, FAC_F64), fac_to_dtype(b, FAC_F64), &same);
+        assert_rounded(k, "the result", library.y, own.y);
+        assert_rounded(k, "the gradient of the input", library.grad[0], own.grad[0]);
+        assert_rounded(k, "the gradient of the weight", library.grad[1], own.grad[1]);
+        assert_rounded(k, "the gradient of the bias", library.grad[2], own.grad[2]);
     }
 }
 
@@ -191,6 +222,7 @@ static void conv_through_onednn_survives_every_failed_allocation(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(conv_through_onednn_agrees_with_own_path),
+              FAC_TEST(conv_of_bf16_through_onednn_is_that_of_the_same_numbers),
               FAC_TEST(conv_through_onednn_has_the_same_bits_for_any_number_of_threads),
               FAC_TEST(conv_primitives_kept_are_bounded), FAC_TEST(a_conv_primitive_has_a_place_when_all_are_in_use),
               FAC_TEST(conv_primitives_are_shared_by_threads),

@@ -60,6 +60,51 @@ static void index_scatter_reduces(void **state) {
     assert_values(fac_scatter_reduce(self, 0, index, src, "prod"), 48, 10, 2);
 }
 
+/* NaN is NaN, and zeros differ by their sign. */
+static void assert_same_numbers(fac_tensor *t, const double *want, size_t n) {
+    double got[16];
+    assert_ok(fac_tensor_read(t, FAC_F64, got, n));
+    for (size_t i = 0; i < n; i++)
+        assert_true(want[i] != want[i] ? got[i] != got[i] : got[i] == want[i] && !signbit(got[i]) == !signbit(want[i]));
+}
+
+/* Rows wider than vectors, and elements one by one; NaN wins over all, and of equals, as zeros of either sign are, the first stays. */
+static void index_halves_reduce_as_their_numbers(void **state) {
+    (void)state;
+    static const fac_dtype halves[] = {FAC_F16, FAC_BF16};
+    static const char *const how[] = {"sum", "prod", "amax", "amin"};
+    enum { ROWS = 5, WIDTH = 83 };
+    for (size_t t = 0; t < FAC_COUNT(halves); t++)
+        for (size_t h = 0; h < FAC_COUNT(how); h++) {
+            FAC_SCOPE(s);
+            fac_tensor *self = fac_to_dtype(fac_sin(counting(ROWS, WIDTH)), halves[t]),
+                       *src = fac_to_dtype(fac_cos(counting(ROWS, WIDTH)), halves[t]);
+            fac_tensor *at = LONGS(4, 0, 3, 1, 2),
+                       *each = fac_expand(fac_reshape(at, FAC_SHAPE(ROWS, 1)), FAC_INTS(ROWS, WIDTH));
+            /* One number meets one, so that nothing is rounded twice. */
+            fac_tensor *wide =
+                fac_scatter_reduce(fac_to_dtype(self, FAC_F32), 0, each, fac_to_dtype(src, FAC_F32), how[h]);
+            fac_tensor *want = fac_to_dtype(wide, halves[t]);
+            assert_true(fac_equal(fac_scatter_reduce(self, 0, each, src, how[h]), want));
+            assert_true(fac_equal(fac_scatter_reduce(self, 0, fac_contiguous(each), src, how[h]), want));
+            if (h > 0)
+                assert_true(fac_equal(fac_index_reduce(self, 0, at, src, how[h]), want));
+            else
+                assert_true(fac_equal(fac_index_add(self, 0, at, src), want));
+        }
+    for (size_t t = 0; t < FAC_COUNT(halves); t++) {
+        FAC_SCOPE(s);
+        fac_tensor *self = fac_to_dtype(fac_tensor_of(-3, (float)NAN, 0, -0.0f, (float)-INFINITY, 2, -(float)NAN),
+                                        halves[t]),
+                   *src = fac_to_dtype(fac_tensor_of((float)NAN, 1, -0.0f, 0, -7, (float)INFINITY, 5), halves[t]);
+        fac_tensor *at = LONGS(0, 1, 2, 3, 4, 5, 6);
+        static const double most[] = {NAN, NAN, 0, -0.0, -7, INFINITY, NAN},
+                            least[] = {NAN, NAN, 0, -0.0, -INFINITY, 2, NAN};
+        assert_same_numbers(fac_scatter_reduce(self, 0, at, src, "amax"), most, FAC_COUNT(most));
+        assert_same_numbers(fac_scatter_reduce(self, 0, at, src, "amin"), least, FAC_COUNT(least));
+    }
+}
+
 static void index_embedding_reads_rows(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -212,7 +257,8 @@ static void index_survives_failing_allocations(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(index_picks_slices_and_elements), FAC_TEST(index_separated_indices_come_first),
               FAC_TEST(index_writes_and_accumulates), FAC_TEST(index_scatter_reduces),
-              FAC_TEST(index_embedding_reads_rows), FAC_TEST(index_out_of_range_names_index_dimension_and_size),
+              FAC_TEST(index_halves_reduce_as_their_numbers), FAC_TEST(index_embedding_reads_rows),
+              FAC_TEST(index_out_of_range_names_index_dimension_and_size),
               FAC_TEST(index_failed_write_leaves_everything_as_it_was), FAC_TEST(index_sums_do_not_depend_on_threads),
               FAC_TEST(index_gradients_agree_with_differences),
               FAC_TEST(index_reduction_gradients_agree_with_differences),

@@ -320,7 +320,24 @@ static void S184_products_in_every_dtype_hold_scalars_in_their_compute_type(void
     }
 }
 
-FAC_TEST_MAIN(FAC_TEST(S178_bmm_is_structured_and_core),
+/* Counts, which halves hold: of many rows by few columns, whose factors are widened first. */
+static void products_of_narrow_halves_are_exact(void **state) {
+    (void)state;
+    static const fac_dtype halves[] = {FAC_F16, FAC_BF16};
+    static const int64_t sides[][2] = {{8, 8}, {64, 16}, {3, 5}, {1, 2}};
+    for (size_t t = 0; t < FAC_COUNT(halves); t++)
+        for (size_t i = 0; i < FAC_COUNT(sides); i++) {
+            FAC_SCOPE(s);
+            const int64_t k = sides[i][0], n = sides[i][1];
+            fac_tensor *a = fac_to_dtype(fac_ones(FAC_INTS(1000, k)), halves[t]);
+            fac_tensor *b = fac_to_dtype(fac_ones(FAC_INTS(k, n)), halves[t]);
+            fac_tensor *want = fac_full_like(fac_mm(a, b), (double)k);
+            assert_no_error();
+            assert_true(fac_equal(fac_mm(a, b), want));
+        }
+}
+
+FAC_TEST_MAIN(FAC_TEST(products_of_narrow_halves_are_exact), FAC_TEST(S178_bmm_is_structured_and_core),
               FAC_TEST(S184_products_in_every_dtype_hold_scalars_in_their_compute_type),
               FAC_TEST(S171_linear_equals_product_and_bias), FAC_TEST(S172_matmul_every_pair_of_ranks),
               FAC_TEST(S173_matmul_batches_broadcast), FAC_TEST(S174_matmul_folds_a_batch_of_one_that_needs_grad),

@@ -70,16 +70,24 @@ static void max_pool2d_matches_its_definition(void **state) {
         }
 }
 
+/* Rows long enough for vectors, of a few windows that repeat. */
 static void max_pool2d_nan_wins_and_the_first_of_equals(void **state) {
     (void)state;
-    FAC_SCOPE(s);
-    fac_tensor *x = fac_reshape(fac_tensor_of(1, 1, 5, NAN, 1, 1, NAN, 9), FAC_INTS(1, 2, 4));
-    fac_max_pool2d_with_indices_result r = fac_max_pool2d_with_indices(x, FAC_INTS(2));
-    double *v = numbers(r.result0), *at = numbers(r.result1);
-    assert_true(v[0] == 1 && at[0] == 0);
-    assert_true(v[1] != v[1] && at[1] == 3);
-    free(v);
-    free(at);
+    static const fac_dtype types[] = {FAC_F64, FAC_F32, FAC_BF16, FAC_F16};
+    enum { TIMES = 11 };
+    for (size_t t = 0; t < FAC_COUNT(types); t++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_reshape(fac_tensor_of(1, 1, 5, NAN, 1, 1, NAN, 9), FAC_INTS(1, 2, 4));
+        fac_max_pool2d_with_indices_result r =
+            fac_max_pool2d_with_indices(fac_to_dtype(fac_repeat(x, FAC_INTS(1, 1, TIMES)), types[t]), FAC_INTS(2));
+        double *v = numbers(fac_to_dtype(r.result0, FAC_F64)), *at = numbers(r.result1);
+        for (int i = 0; i < TIMES; i++) {
+            assert_true(v[2 * i] == 1 && at[2 * i] == 4 * i);
+            assert_true(v[2 * i + 1] != v[2 * i + 1] && at[2 * i + 1] == 4 * i + 3);
+        }
+        free(v);
+        free(at);
+    }
 }
 
 /* Windows that lie wholly in the padding, which dilation makes, give the least value of the dtype, as PyTorch's do, and place 0:

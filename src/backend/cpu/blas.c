@@ -31,7 +31,9 @@ enum {
     LIBRARY_MIN = 256,      /* sides from which oneDNN is faster than gemm.isa.c (by up to 15%) */
     LIBRARY_BLOCK = 512,    /* sides of its blocks where there are LIBRARY_MANY of them, else half of that */
     LIBRARY_MANY = 16,
-    LIBRARY_FEW = 4,          /* with fewer blocks, gemm.isa.c feeds more threads */
+    LIBRARY_FEW = 4, /* with fewer blocks, gemm.isa.c feeds more threads */
+    NARROW = 16,     /* columns and depth of a product of halves that are widened apart */
+    NARROW_DEPTH = 64,
     HALF_PIECE = 256,         /* elements of C that are widened together */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
 };
@@ -80,7 +82,7 @@ MERGE_REAL(merge_f64, double)
 static void merge_half(const merge_target *o, int64_t m, int64_t n, const float *t, int64_t ld) {
     const float beta = (float)o->beta[0];
     float piece[HALF_PIECE];
-    if (beta == 0 && o->col == 1 && o->row == n && ld == n) { /* one long row */
+    if (o->col == 1 && o->row == n && ld == n) { /* one long row */
         n *= m;
         m = 1;
     }
@@ -205,6 +207,7 @@ typedef struct block_job {
     int64_t rows, cols; /* blocks per batch entry */
     bool direct;        /* blocks are written where C is */
     bool library;
+    bool widens;              /* the operands to f32 first */
     fac_gemm_block_fn *block; /* unless the library is the way */
     double alpha[2];
     size_t kernel_bytes;              /* of a task's scratch: packing */
@@ -224,12 +227,20 @@ static fac_status block_task(const block_job *job, int64_t task, char *room) {
     merge_target o = target_of(g, batch, i, j);
     p.c = job->direct ? (void *)o.c : room;
     p.c_imag = complex ? room + job->plane_bytes : NULL;
-    p.ldc = job->direct ? g->c_row : job->nb;
+    p.ldc = job->direct ? g->c_row : p.n;
     if (job->direct && beta_is(&o, 1)) {
         p.from = g->from ? at(g->from, batch * g->from_batch + i * g->from_row + j, g->c_dtype) : o.c;
         p.ldf = g->from ? g->from_row : g->c_row;
     }
     p.scratch = room + job->planes_bytes;
+    if (job->widens) {
+        float *a = (float *)(void *)(room + job->planes_bytes + job->kernel_bytes), *b = a + p.m * p.k;
+        fac__casts[FAC_F32][g->dtype](a, 1, p.a.data, 1, p.m * p.k);
+        fac__casts[FAC_F32][g->dtype](b, 1, p.b.data, 1, p.k * p.n);
+        p.a.data = (const char *)a;
+        p.b.data = (const char *)b;
+        p.dtype = FAC_F32;
+    }
     fac_status st = FAC_OK;
     if (job->library)
         st = fac__onednn_sgemm(&p);
@@ -309,24 +320,36 @@ static bool writes_direct(const fac_gemm *g) {
     return (g->c_dtype == FAC_F32 || g->c_dtype == FAC_F64) && g->c_col == 1 && (beta[0] == 0 || beta[0] == 1);
 }
 
+/* Halves without gaps, of which each takes part in few products: converting them while they are packed would cost more than these. */
+static bool suits_widening(const fac_gemm *g) {
+    return fac__is_half(g->dtype) && g->n <= NARROW && g->k <= NARROW_DEPTH && g->a.col == 1 && g->a.row == g->k &&
+           g->b.col == 1 && g->b.row == g->n && fac__scalar_f64(g->alpha) == 1;
+}
+
+static int64_t widened_bytes(int64_t rows, int64_t depth) { return (rows + NARROW) * depth * (int64_t)sizeof(float); }
+
 static fac_status run_blocks(const fac_gemm *g) {
     const fac_gemm_kernels *kern = kernels();
     block_job job = {.g = g, .direct = writes_direct(g)};
     fac__scalar_c128(g->alpha, job.alpha);
     job.library = use_library(g, &job.mb, &job.nb);
     if (!job.library) {
-        fac_gemm_block_fn *pairs = bf16_block(g);
+        job.widens = suits_widening(g);
+        fac_gemm_block_fn *pairs = job.widens ? NULL : bf16_block(g);
         job.block = pairs ? pairs : kern->block;
         packed_sides(g, kern, &job.mb, &job.nb);
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
+        if (job.widens) job.kernel_bytes = (size_t)fac__workspace_round((int64_t)job.kernel_bytes);
     }
     job.plane_bytes = (size_t)(job.mb * job.nb) * fac__dtype_size(compute_type(g->dtype));
     job.planes_bytes = job.direct ? 0 : job.plane_bytes * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
     job.rows = fac__div_up(g->m, job.mb);
     job.cols = fac__div_up(g->n, job.nb);
     int64_t work = fac__min(job.mb, g->m) * fac__min(job.nb, g->n) * g->k + 1;
+    const int64_t widened = job.widens ? widened_bytes(job.mb, g->k) : 0;
     return fac__parallel_for_taken(0, g->batch * job.rows * job.cols, fac__max(1, TASK_WORK / work),
-                                   (int64_t)(job.planes_bytes + job.kernel_bytes), g->scratch, block_range, &job);
+                                   (int64_t)(job.planes_bytes + job.kernel_bytes) + widened, g->scratch, block_range,
+                                   &job);
 }
 
 /* ---- products split along k ------------------------------------------------------------------------------------------ */
@@ -432,7 +455,9 @@ static int64_t block_bytes(const fac_gemm *g, int64_t item) {
     const int64_t rows = fac__min(fac__div_up(g->m, 16) * 16, side),
                   cols = writes_direct(g) ? nr : fac__min(fac__div_up(g->n, nr) * nr, width),
                   plane = rows * cols * item;
-    return (int64_t)kern->scratch_bytes(m, n, g->k, g->dtype) + plane * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
+    const int64_t widened = fac__is_half(g->dtype) ? widened_bytes(PACKED_ROWS, fac__min(g->k, NARROW_DEPTH)) : 0;
+    return fac__workspace_round((int64_t)kern->scratch_bytes(m, n, g->k, g->dtype)) + widened +
+           plane * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
 }
 
 int64_t fac__gemm_scratch(const fac_gemm *request, int threads) {

@@ -4,35 +4,9 @@
    sums are not inlined, so that the stack holds the sums of one dtype alone. */
 #include "backend/cpu/cascade.h"
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/simd.h"
-#include "core/scalar.h"
+#include "backend/cpu/half.h"
 
 enum { FAC_DOT = 4, FAC_COLS = 128 };
-
-static inline fac_vf32 load_bf16(const uint16_t *p) {
-#if FAC_VECTOR_BYTES == 64
-    return (fac_vf32)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p)), 16);
-#elif FAC_VECTOR_BYTES == 32
-    return (fac_vf32)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)), 16);
-#else
-    typedef uint16_t codes __attribute__((vector_size(FAC_LANES_F32 * 2)));
-    typedef uint32_t words __attribute__((vector_size(FAC_LANES_F32 * 4)));
-    codes v;
-    memcpy(&v, p, sizeof v);
-    return (fac_vf32)(__builtin_convertvector(v, words) << 16);
-#endif
-}
-static inline fac_vf32 load_f16(const uint16_t *p) {
-#if FAC_VECTOR_BYTES == 64
-    return (fac_vf32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
-#elif FAC_VECTOR_BYTES == 32
-    return (fac_vf32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
-#else
-    float v[FAC_LANES_F32];
-    for (int i = 0; i < FAC_LANES_F32; i++) v[i] = fac__f16_to_f32(p[i]);
-    return fac_load_f32(v);
-#endif
-}
 
 #define GEMV(SUF, E, T, V, LANES, LOAD_E, ONE, LOAD, STORE, SPLAT, FMA, FMA1)                                        \
     FAC_CASCADE(dots_##SUF, V, 1)                                                                                    \
@@ -112,9 +86,9 @@ GEMV(f32, float, float, fac_vf32, FAC_LANES_F32, fac_load_f32, SAME, fac_load_f3
      fac_fma_f32, fac_fma1_f32)
 GEMV(f64, double, double, fac_vf64, FAC_LANES_F64, fac_load_f64, SAME, fac_load_f64, fac_store_f64, fac_splat_f64,
      fac_fma_f64, fac_fma1_f64)
-GEMV(bf16, uint16_t, float, fac_vf32, FAC_LANES_F32, load_bf16, fac__bf16_to_f32, fac_load_f32, fac_store_f32,
+GEMV(bf16, uint16_t, float, fac_vf32, FAC_LANES_F32, fac_load_bf16, fac__bf16_to_f32, fac_load_f32, fac_store_f32,
      fac_splat_f32, fac_fma_f32, fac_fma1_f32)
-GEMV(f16, uint16_t, float, fac_vf32, FAC_LANES_F32, load_f16, fac__f16_to_f32, fac_load_f32, fac_store_f32,
+GEMV(f16, uint16_t, float, fac_vf32, FAC_LANES_F32, fac_load_f16, fac_get_f16, fac_load_f32, fac_store_f32,
      fac_splat_f32, fac_fma_f32, fac_fma1_f32)
 
 void FAC_ISA_NAME(fac__gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t lda, const void *x,

@@ -28,18 +28,20 @@ static void layout_free(layout *l) { (void)l; }
 #define layout_of_tag dnnl_memory_desc_init_by_tag
 #endif
 
-/* oneDNN's description of a shape. `plain` is the array's, `any` leaves the layout to oneDNN. */
+/* oneDNN's description of a shape. `plain` is the array's, `any` leaves the layout to oneDNN, `read` does too, for the result as well as
+   for what is read, in the elements' own type. */
 typedef struct description {
     dnnl_dims_t stride, dilation, before, after;
-    layout plain[FAC_CONV_SIDES], any[FAC_CONV_SIDES], bias;
+    layout plain[FAC_CONV_SIDES], any[FAC_CONV_SIDES], read[FAC_CONV_SIDES], bias;
 } description;
 
 /* A description of what is computed, for the forward primitive of the shape or (as a hint) with it. */
 static dnnl_status_t describe_compute(const description *d, fac_conv_side result, bool bias, dnnl_engine_t engine,
                                       const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t hint,
                                       dnnl_primitive_desc_t *out) {
-    layout_view small = view(&d->any[FAC_CONV_SMALL]), large = view(&d->any[FAC_CONV_LARGE]),
-                weight = view(&d->any[FAC_CONV_WEIGHT]), with = bias ? view(&d->bias) : NULL;
+    const layout *side = result == FAC_CONV_SMALL ? d->read : d->any;
+    layout_view small = view(&side[FAC_CONV_SMALL]), large = view(&side[FAC_CONV_LARGE]),
+                weight = view(&side[FAC_CONV_WEIGHT]), with = bias ? view(&d->bias) : NULL;
 #if DNNL_VERSION_MAJOR >= 3
     if (result == FAC_CONV_SMALL)
         return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training,
@@ -152,24 +154,26 @@ static dnnl_status_t describe_block(const fac_conv_shape *s, int side, int n, co
     return layout_of_tag(out, n, dims, dnnl_f32, block_tags[kind][s->nd - 1][wide]);
 }
 
+static dnnl_data_type_t type_of(const fac_conv_shape *s) { return s->bf16 ? dnnl_bf16 : dnnl_f32; }
+
 /* as_it_lies: the two sides are computed with where they are. */
 static dnnl_status_t describe(const fac_conv_shape *s, bool as_it_lies, description *d) {
     dnnl_dims_t dims, strides;
     for (int side = 0; side < FAC_CONV_SIDES; side++) {
         const int n = side_dims(s, side, dims, strides);
-        if (s->block) {
-            TRY_ONEDNN(describe_block(s, side, n, dims, strides, &d->plain[side]));
-            TRY_ONEDNN(describe_block(s, side, n, dims, strides, &d->any[side]));
-            continue;
+        layout *const all[] = {&d->plain[side], &d->any[side], &d->read[side]};
+        for (size_t i = 0; i < FAC_COUNT(all); i++) {
+            const dnnl_data_type_t type = s->wide && side == s->result && i < 2 ? dnnl_f32 : type_of(s);
+            if (s->block)
+                TRY_ONEDNN(describe_block(s, side, n, dims, strides, all[i]));
+            else if (i == 0 || (as_it_lies && side != FAC_CONV_WEIGHT))
+                TRY_ONEDNN(layout_of_strides(all[i], n, dims, type, strides));
+            else
+                TRY_ONEDNN(layout_of_tag(all[i], n, dims, type, dnnl_format_tag_any));
         }
-        TRY_ONEDNN(layout_of_strides(&d->plain[side], n, dims, dnnl_f32, strides));
-        if (as_it_lies && side != FAC_CONV_WEIGHT)
-            TRY_ONEDNN(layout_of_strides(&d->any[side], n, dims, dnnl_f32, strides));
-        else
-            TRY_ONEDNN(layout_of_tag(&d->any[side], n, dims, dnnl_f32, dnnl_format_tag_any));
     }
     dims[0] = s->groups * s->small;
-    TRY_ONEDNN(layout_of_tag(&d->bias, 1, dims, dnnl_f32, dnnl_a));
+    TRY_ONEDNN(layout_of_tag(&d->bias, 1, dims, type_of(s), dnnl_a));
     for (int i = 0; i < s->nd; i++) {
         d->stride[i] = s->stride[i];
         d->dilation[i] = s->dilation[i] - 1;
@@ -184,6 +188,7 @@ static void description_free(description *d) {
     for (int side = 0; side < FAC_CONV_SIDES; side++) {
         layout_free(&d->plain[side]);
         layout_free(&d->any[side]);
+        layout_free(&d->read[side]);
     }
     layout_free(&d->bias);
 }
@@ -373,7 +378,7 @@ static dnnl_status_t memory_of(const_dnnl_primitive_t p, dnnl_query_t what, int 
     return dnnl_memory_create(out, dnnl_primitive_desc_query_md(pd, what, index), engine, data);
 }
 
-static dnnl_status_t pack(const fac_conv_primitive *p, const float *weight, void *packed) {
+static dnnl_status_t pack(const fac_conv_primitive *p, const void *weight, void *packed) {
     dnnl_engine_t engine;
     dnnl_stream_t stream = NULL;
     dnnl_memory_t from = NULL, to = NULL;
@@ -389,7 +394,7 @@ static dnnl_status_t pack(const fac_conv_primitive *p, const float *weight, void
     return st;
 }
 
-fac_status fac__conv_pack_weight(const fac_conv_primitive *p, const float *weight, void *packed) {
+fac_status fac__conv_pack_weight(const fac_conv_primitive *p, const void *weight, void *packed) {
     int was = fac__onednn_begin();
     dnnl_status_t st = pack(p, weight, packed);
     fac__onednn_end(was);
@@ -449,7 +454,7 @@ void fac__conv_lane_close(fac_conv_lane *l) {
     *l = (fac_conv_lane){0};
 }
 
-static dnnl_status_t point_at(const fac_conv_lane *l, void *const *side, const float *bias) {
+static dnnl_status_t point_at(const fac_conv_lane *l, void *const *side, const void *bias) {
     for (int i = 0; i < FAC_CONV_SIDES; i++)
         TRY_ONEDNN(dnnl_memory_set_data_handle(l->plain[i] ? l->plain[i] : l->blocked[i], side[i]));
     return l->bias ? dnnl_memory_set_data_handle(l->bias, (void *)(uintptr_t)bias) : dnnl_success;
@@ -472,7 +477,7 @@ static dnnl_status_t compute(const fac_conv_lane *l) {
     return run_reorder(p->reorder[result], l->stream, l->blocked[result], l->plain[result]);
 }
 
-fac_status fac__conv_lane_run(fac_conv_lane *l, void *const side[FAC_CONV_SIDES], const float *bias) {
+fac_status fac__conv_lane_run(fac_conv_lane *l, void *const side[FAC_CONV_SIDES], const void *bias) {
     int was = fac__onednn_begin();
     dnnl_status_t st = point_at(l, side, bias);
     if (st == dnnl_success) st = compute(l);

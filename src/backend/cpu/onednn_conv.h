@@ -1,4 +1,4 @@
-/* Convolutions of oneDNN in f32: made once per shape, kept, and run on one thread. kernels/conv_library.c cuts the work. */
+/* Convolutions of oneDNN in f32 or bf16: made once per shape, kept, and run on one thread. kernels/conv_library.c cuts the work. */
 #ifndef FAC_SRC_BACKEND_CPU_ONEDNN_CONV_H
 #define FAC_SRC_BACKEND_CPU_ONEDNN_CONV_H
 
@@ -15,6 +15,7 @@ typedef struct fac_conv_shape {
     int64_t small_pitch, large_pitch; /* elements from one image to the next */
     int64_t weight_pitch;             /* elements of weight from one small channel to the next */
     int64_t bias;                     /* 1: one is added to the small side */
+    int64_t bf16, wide;               /* 1: the arrays are of bf16, else f32; the result is of f32 all the same */
     /* Of channels that are innermost: elements from one point of a side, or from one tap of a weight, to the next; else 0. */
     int64_t small_point, large_point, weight_point;
     /* Of channels in blocks: channels in a block of the small side and of the weight, and whether the large side has them too (else
@@ -42,7 +43,7 @@ int fac__conv_primitives_kept(void);
 void fac__conv_primitives_trim(void);
 
 /* Weight [small, large, taps] (as the shape says it lies) in the layout of a primitive that reads it: bytes[WEIGHT]. */
-fac_status fac__conv_pack_weight(const fac_conv_primitive *p, const float *weight, void *packed);
+fac_status fac__conv_pack_weight(const fac_conv_primitive *p, const void *weight, void *packed);
 
 /* What one thread runs a primitive with: oneDNN's views of memory, and buffers for the layouts. */
 typedef struct fac_conv_lane {
@@ -58,6 +59,6 @@ int64_t fac__conv_lane_bytes(const fac_conv_primitive *p);
 fac_status fac__conv_lane_open(fac_conv_lane *l, const fac_conv_primitive *p, void *scratch);
 void fac__conv_lane_close(fac_conv_lane *l);
 /* side: arrays as the shape says they lie, but a weight that is read is packed. bias: [groups * small], if the shape has one. */
-fac_status fac__conv_lane_run(fac_conv_lane *l, void *const side[FAC_CONV_SIDES], const float *bias);
+fac_status fac__conv_lane_run(fac_conv_lane *l, void *const side[FAC_CONV_SIDES], const void *bias);
 
 #endif

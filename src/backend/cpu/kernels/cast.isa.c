@@ -1,5 +1,6 @@
 /* Conversions between all dtypes. The eight plain types convert directly to one another; f16 and bf16 go
    through f32, complex numbers through their real type, in pieces that stay in L1. Also copying past the cache. */
+#include "backend/cpu/half.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/loops.h"
@@ -81,43 +82,21 @@ FAC_CASTS_FROM_FLOAT(f64, double)
 
 /* ---- 16-bit floats ---------------------------------------------------------------------------------------------------- */
 
-#if FAC_ISA_LEVEL >= 1
-#define f16_to_f32(h) _cvtsh_ss(h)
-#define f32_to_f16(x) _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT)
-#else
-#define f16_to_f32(h) fac__f16_to_f32(h)
-#define f32_to_f16(x) fac__f32_to_f16(x)
-#endif
-
 static void f16_f32_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {
     float *out = dst;
     const uint16_t *a = src;
-    int64_t i = 0, whole = ds == 1 && ss == 1 ? n : 0;
-#if FAC_ISA_LEVEL >= 2
-    for (; i + 16 <= whole; i += 16)
-        _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(a + i))));
-#endif
-#if FAC_ISA_LEVEL >= 1
-    for (; i + 8 <= whole; i += 8)
-        _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(a + i))));
-#endif
-    for (; i < n; i++) out[i * ds] = f16_to_f32(a[i * ss]);
-    (void)whole;
+    int64_t i = 0;
+    for (; ds == 1 && ss == 1 && i + FAC_LANES_F32 <= n; i += FAC_LANES_F32)
+        fac_store_f32(out + i, fac_load_f16(a + i));
+    for (; i < n; i++) out[i * ds] = fac_get_f16(a[i * ss]);
 }
 static void f32_f16_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {
     uint16_t *out = dst;
     const float *a = src;
-    int64_t i = 0, whole = ds == 1 && ss == 1 ? n : 0;
-#if FAC_ISA_LEVEL >= 2
-    for (; i + 16 <= whole; i += 16)
-        _mm256_storeu_si256((__m256i *)(out + i), _mm512_cvtps_ph(_mm512_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-#if FAC_ISA_LEVEL >= 1
-    for (; i + 8 <= whole; i += 8)
-        _mm_storeu_si128((__m128i *)(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(a + i), _MM_FROUND_TO_NEAREST_INT));
-#endif
-    for (; i < n; i++) out[i * ds] = f32_to_f16(a[i * ss]);
-    (void)whole;
+    int64_t i = 0;
+    for (; ds == 1 && ss == 1 && i + FAC_LANES_F32 <= n; i += FAC_LANES_F32)
+        fac_store_f16(out + i, fac_load_f32(a + i));
+    for (; i < n; i++) out[i * ds] = fac_put_f16(a[i * ss]);
 }
 static void f16_f64_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {
     double *out = dst;
@@ -127,7 +106,7 @@ static void f16_f64_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_
     for (; ds == 1 && ss == 1 && i + 4 <= n; i += 4)
         _mm256_storeu_pd(out + i, _mm256_cvtps_pd(_mm_cvtph_ps(_mm_loadl_epi64((const __m128i *)(a + i)))));
 #endif
-    for (; i < n; i++) out[i * ds] = (double)f16_to_f32(a[i * ss]);
+    for (; i < n; i++) out[i * ds] = (double)fac_get_f16(a[i * ss]);
 }
 static void f64_f16_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) {
     uint16_t *out = dst;
@@ -138,7 +117,7 @@ static void f64_f16_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_
         _mm_storel_epi64((__m128i *)(out + i),
                          _mm_cvtps_ph(_mm256_cvtpd_ps(_mm256_loadu_pd(a + i)), _MM_FROUND_TO_NEAREST_INT));
 #endif
-    for (; i < n; i++) out[i * ds] = f32_to_f16((float)a[i * ss]);
+    for (; i < n; i++) out[i * ds] = fac_put_f16((float)a[i * ss]);
 }
 FAC_CAST(bf16, uint16_t, f32, float, fac__bf16_to_f32(x))
 FAC_CAST(bf16, uint16_t, f64, double, fac__bf16_to_f32(x))

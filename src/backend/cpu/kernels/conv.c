@@ -7,9 +7,10 @@
 
    Windows are made for some positions or channels at a time so that they stay in the L2 cache. Tasks are cut by shape
    alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. f16 and bf16 are
-   summed in f32, integers in i64, which wraps and is then cut to their dtype. Most f32 convolutions go to oneDNN instead
-   (conv_library.c), which takes images whose channels are innermost as they lie; here they are made row-major first. */
+   summed in f32, integers in i64, which wraps and is then cut to their dtype. Most convolutions of f32, and of bf16 where the
+   processor multiplies it, go to oneDNN instead (conv_library.c), which takes images whose channels are innermost as they lie; here they are made row-major first. */
 #include "backend/cpu/blas.h"
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/im2col.h"
 #include "backend/cpu/kernels/conv_library.h"
 #include "backend/cpu/kernels/items.h"
@@ -168,14 +169,21 @@ static fac_status to_small_range(void *ctx, int64_t begin, int64_t end, void *sc
     return FAC_OK;
 }
 
+/* Without windows to make, our own products are faster: of bf16, and of f32 whose channels would have to be filled up. */
+static bool library_takes(const fac_conv *c, fac_conv_side result, fac_dtype d, bool last) {
+    const bool plain = is_pointwise(c), even = last || (c->small % 16 == 0 && c->large % 16 == 0);
+    const bool takes = d == FAC_F32 ? !plain || even : d == FAC_BF16 && fac__cpu_bf16 && !plain;
+    return takes && fac__conv_library_suits(c, result);
+}
+
 /* Through oneDNN, if that is the faster way; weight: the one to be computed, else NULL. */
 static fac_status by_library(const conv_job *j, fac_conv_side result, char *weight, bool *done) {
     *done = false;
-    if (j->dtype != FAC_F32 || !fac__conv_library_suits(&j->c, result)) return FAC_OK;
-    fac_conv_arrays a = {.bias = (const float *)(const void *)j->bias, .last = j->last, .weight_last = j->weight_last};
-    a.side[FAC_CONV_SMALL] = (float *)(void *)j->small;
-    a.side[FAC_CONV_LARGE] = (float *)(void *)j->large;
-    a.side[FAC_CONV_WEIGHT] = weight ? (float *)(void *)weight : (float *)(uintptr_t)j->weight;
+    if (!library_takes(&j->c, result, j->dtype, j->last)) return FAC_OK;
+    fac_conv_arrays a = {.bias = j->bias, .bf16 = j->dtype == FAC_BF16, .last = j->last, .weight_last = j->weight_last};
+    a.side[FAC_CONV_SMALL] = j->small;
+    a.side[FAC_CONV_LARGE] = j->large;
+    a.side[FAC_CONV_WEIGHT] = weight ? weight : (char *)(uintptr_t)j->weight;
     return fac__conv_library(&j->c, result, &a, done);
 }
 
@@ -489,7 +497,7 @@ static fac_status compute(const one_side *o, fac_memory_format f) {
     bool done = false;
     fac_status st = FAC_OK;
     if (o->out->numel == 0) return FAC_OK;
-    if (fac__is_channels_last(f) && o->out->dtype == FAC_F32 && fac__conv_library_suits(o->c, o->result)) {
+    if (fac__is_channels_last(f) && library_takes(o->c, o->result, (fac_dtype)o->out->dtype, true)) {
         operands from = {0};
         st = operands_make(o, f, &from);
         if (st == FAC_OK) st = compute_last(o, &from, f, &done);
@@ -539,7 +547,8 @@ fac_status convolution_backward_cpu(fac_structured *s, fac_tensor *grad_output, 
     fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
     fac_conv c;
     FAC_TRY(fac__conv_plan(input, weight, NULL, &args, &c));
-    const fac_memory_format f = input->dtype == FAC_F32 ? fac__conv_format(input, weight) : FAC_CONTIGUOUS;
+    const bool may_be_last = input->dtype == FAC_F32 || input->dtype == FAC_BF16;
+    const fac_memory_format f = may_be_last ? fac__conv_format(input, weight) : FAC_CONTIGUOUS;
     fac_tensor *grad = NULL, *image = NULL;
     fac_status st = fac__in_format_below(grad_output, f, &grad);
     if (st == FAC_OK) st = fac__in_format_below(input, f, &image);

@@ -6,6 +6,7 @@
    innermost are cut by channels only if there are very few, since oneDNN has to rearrange such blocks. */
 #include "backend/cpu/kernels/conv_library.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/loops.h"
 #include "backend/cpu/onednn_conv.h"
 #include "backend/cpu/parallel.h"
 
@@ -15,6 +16,7 @@ enum {
     GRAIN = 1 << 19,      /* per chunk of tasks */
     TASKS = 32,           /* at most, where cutting costs work: blocks of channels, parts of the batch */
     CHANNELS = 16,        /* per block: oneDNN's widest */
+    BIASES = 64,          /* that are widened at a time */
     LAST_IMAGES = 8,      /* whose channels are innermost: not cut further */
     LEAST_LARGE = 5,      /* channels of a large side that is summed into; fewer waste most of a vector */
     SUM_CHUNK = 1 << 14   /* elements per task of adding parts */
@@ -23,8 +25,9 @@ enum {
 typedef struct library_job {
     const fac_conv *c;
     fac_conv_side result;
-    float *side[FAC_CONV_SIDES];
-    const float *bias;
+    char *side[FAC_CONV_SIDES];
+    const char *bias;
+    bool bf16;                        /* else f32 */
     bool innermost, weight_innermost; /* `last` and `weight_last` of fac_conv_arrays */
     int64_t images, parts, blocks;    /* images per part; a task is one block of one part */
     int64_t part[FAC_CONV_SIDES];     /* elements from one part to the next */
@@ -32,7 +35,7 @@ typedef struct library_job {
     fac_conv_primitive *full, *last;  /* of all parts but the last, and of the last, which may have fewer images */
     char *packed;                     /* weights of all blocks in oneDNN's layout */
     int64_t packed_bytes;             /* of one block */
-    float *sums;                      /* a weight's parts, if there are several */
+    float *sums;                      /* has_sums: those of all parts */
 } library_job;
 
 /* Multiply-adds; a double, as the product of all sizes may exceed an int64_t. */
@@ -117,6 +120,14 @@ static void set_points(const fac_conv *c, fac_conv_shape *s) {
     s->large_pitch = s->large_point * c->large_count;
 }
 
+static fac_dtype type(const library_job *j) { return j->bf16 ? FAC_BF16 : FAC_F32; }
+static int64_t item(const library_job *j) { return fac__dtype_size(type(j)); }
+/* Whether results are made apart in f32: parts of a weight, and in bf16 what more is added to. */
+static bool has_sums(const library_job *j) {
+    if (j->result == FAC_CONV_WEIGHT) return j->parts > 1 || j->bf16;
+    return j->bf16 && j->bias && j->result == FAC_CONV_LARGE;
+}
+
 /* What one task computes. */
 static fac_conv_shape shape_of(const library_job *j, int64_t images) {
     const fac_conv *c = j->c;
@@ -138,13 +149,15 @@ static fac_conv_shape shape_of(const library_job *j, int64_t images) {
     s.weight_point = j->weight_innermost ? c->large : 0;
     if (j->innermost) set_points(c, &s);
     s.bias = j->bias && j->result == FAC_CONV_SMALL;
+    s.bf16 = j->bf16;
+    s.wide = j->bf16 && has_sums(j);
     return s;
 }
 
 static void sides_of(const library_job *j, int64_t part, int64_t block, void **side) {
-    for (int i = 0; i < FAC_CONV_SIDES; i++) side[i] = j->side[i] + part * j->part[i] + block * j->block[i];
+    for (int i = 0; i < FAC_CONV_SIDES; i++) side[i] = j->side[i] + (part * j->part[i] + block * j->block[i]) * item(j);
     if (j->packed) side[FAC_CONV_WEIGHT] = j->packed + block * j->packed_bytes;
-    if (j->sums) side[FAC_CONV_WEIGHT] = j->sums + part * j->part[FAC_CONV_WEIGHT] + block * j->block[FAC_CONV_WEIGHT];
+    if (j->sums) side[j->result] = j->sums + part * j->part[j->result] + block * j->block[j->result];
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------------ */
@@ -155,26 +168,28 @@ static int64_t result_count(const library_job *j) {
 }
 
 /* oneDNN's convolution towards the large side takes no bias. */
-static void add_bias(float *out, const float *bias, int64_t channels, int64_t count) {
-    for (int64_t k = 0; k < channels; k++, out += count)
-        for (int64_t i = 0; i < count; i++) out[i] += bias[k];
-}
-static void add_bias_to_points(float *out, const float *bias, int64_t channels, int64_t point, int64_t count) {
-    for (int64_t i = 0; i < count; i++, out += point)
-        for (int64_t k = 0; k < channels; k++) out[k] += bias[k];
+static void add_bias(const library_job *j, float *out, int64_t first, int64_t channels) {
+    const int64_t n = j->c->large_count, point = j->c->groups * j->c->large;
+    float bias[BIASES];
+    for (int64_t c = 0; c < channels; c += BIASES) {
+        const int64_t m = fac__min(BIASES, channels - c);
+        fac__casts[FAC_F32][type(j)](bias, 1, j->bias + (first + c) * item(j), 1, m);
+        if (j->innermost)
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t k = 0; k < m; k++) out[i * point + c + k] += bias[k];
+        else
+            for (int64_t k = 0; k < m; k++)
+                for (int64_t i = 0; i < n; i++) out[(c + k) * n + i] += bias[k];
+    }
 }
 
 static fac_status run_task(const library_job *j, fac_conv_lane *lane, int64_t part, int64_t block) {
     void *side[FAC_CONV_SIDES];
     sides_of(j, part, block, side);
     int64_t channels = j->bias ? j->block[j->result] / result_count(j) : 0;
-    const float *bias = j->bias ? j->bias + block * channels : NULL;
+    const void *bias = j->bias ? j->bias + block * channels * item(j) : NULL;
     FAC_TRY(fac__conv_lane_run(lane, side, bias));
-    if (!bias || j->result != FAC_CONV_LARGE) return FAC_OK;
-    if (j->innermost)
-        add_bias_to_points(side[FAC_CONV_LARGE], bias, channels, j->c->groups * j->c->large, j->c->large_count);
-    else
-        add_bias(side[FAC_CONV_LARGE], bias, channels, j->c->large_count);
+    if (bias && j->result == FAC_CONV_LARGE) add_bias(j, side[FAC_CONV_LARGE], block * channels, channels);
     return FAC_OK;
 }
 
@@ -198,20 +213,19 @@ static fac_status run_range(void *ctx, int64_t begin, int64_t end, void *scratch
 static fac_status pack_range(void *ctx, int64_t begin, int64_t end) {
     const library_job *j = ctx;
     for (int64_t b = begin; b < end; b++)
-        FAC_TRY(fac__conv_pack_weight(j->full, j->side[FAC_CONV_WEIGHT] + b * j->block[FAC_CONV_WEIGHT],
+        FAC_TRY(fac__conv_pack_weight(j->full, j->side[FAC_CONV_WEIGHT] + b * j->block[FAC_CONV_WEIGHT] * item(j),
                                       j->packed + b * j->packed_bytes));
     return FAC_OK;
 }
 
-/* out = the parts' sums, added in order. */
+/* The result is the parts' sums, added in order, or what is in its place. */
 static fac_status add_range(void *ctx, int64_t begin, int64_t end) {
     const library_job *j = ctx;
-    float *out = j->side[FAC_CONV_WEIGHT];
-    memcpy(out + begin, j->sums + begin, (size_t)(end - begin) * sizeof *out);
-    for (int64_t p = 1; p < j->parts; p++) {
+    for (int64_t p = 1; p < j->parts && j->result == FAC_CONV_WEIGHT; p++) {
         const float *sum = j->sums + p * j->part[FAC_CONV_WEIGHT];
-        for (int64_t i = begin; i < end; i++) out[i] += sum[i];
+        for (int64_t i = begin; i < end; i++) j->sums[i] += sum[i];
     }
+    fac__casts[type(j)][FAC_F32](j->side[j->result] + begin * item(j), 1, j->sums + begin, 1, end - begin);
     return FAC_OK;
 }
 
@@ -222,22 +236,22 @@ static fac_status run_tasks(library_job *j) {
     if (j->packed) FAC_TRY(fac__parallel_for(0, j->blocks, 1, pack_range, j));
     int64_t lane = fac__max(fac__conv_lane_bytes(j->full), fac__conv_lane_bytes(j->last));
     FAC_TRY(fac__parallel_for_scratch(0, tasks, fac__max(1, GRAIN / each), lane, run_range, j));
-    return j->sums ? fac__parallel_for(0, weight_size(j->c), SUM_CHUNK, add_range, j) : FAC_OK;
+    if (!j->sums) return FAC_OK;
+    const int64_t size = j->result == FAC_CONV_WEIGHT ? weight_size(j->c) : j->parts * j->part[j->result];
+    return fac__parallel_for(0, size, SUM_CHUNK, add_range, j);
 }
 
-/* Packed weights, or room for sums: never both. */
+/* With packed weights and room for sums. */
 static fac_status run(library_job *j) {
-    bool sums = j->result == FAC_CONV_WEIGHT && j->parts > 1;
-    bool packs = j->result != FAC_CONV_WEIGHT && j->full->reorder[FAC_CONV_WEIGHT];
-    if (!sums && !packs) return run_tasks(j);
-    j->packed_bytes = (j->full->bytes[FAC_CONV_WEIGHT] + 63) / 64 * 64;
-    int64_t bytes = sums ? j->parts * weight_size(j->c) * (int64_t)sizeof(float) : j->blocks * j->packed_bytes;
+    const bool packs = j->result != FAC_CONV_WEIGHT && j->full->reorder[FAC_CONV_WEIGHT];
+    j->packed_bytes = packs ? (j->full->bytes[FAC_CONV_WEIGHT] + 63) / 64 * 64 : 0;
+    const int64_t packed = j->blocks * j->packed_bytes,
+                  sums = has_sums(j) ? j->parts * j->part[j->result] * (int64_t)sizeof(float) : 0;
+    if (packed + sums == 0) return run_tasks(j);
     fac_workspace block;
-    FAC_TRY(fac__workspace_take(bytes, &block));
-    if (sums)
-        j->sums = (float *)(void *)block.at;
-    else
-        j->packed = block.at;
+    FAC_TRY(fac__workspace_take(packed + sums, &block));
+    if (packs) j->packed = block.at;
+    if (sums) j->sums = (float *)(void *)(block.at + packed);
     fac_status st = run_tasks(j);
     fac__workspace_give(block);
     return st;
@@ -245,7 +259,7 @@ static fac_status run(library_job *j) {
 
 fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
     *done = false;
-    library_job j = {.c = c, .result = result, .bias = arrays->bias};
+    library_job j = {.c = c, .result = result, .bias = arrays->bias, .bf16 = arrays->bf16};
     j.innermost = arrays->last, j.weight_innermost = arrays->weight_last;
     memcpy(j.side, arrays->side, sizeof j.side);
     cut(&j);

@@ -4,15 +4,16 @@
 
 #include "ops/conv.h"
 
-/* The arrays of a convolution in f32, of the whole batch. */
+/* The arrays of a convolution in f32 or bf16, of the whole batch. */
 typedef struct fac_conv_arrays {
-    float *side[FAC_CONV_SIDES];
-    const float *bias; /* of the result's channels, NULL for none (and for a weight) */
-    bool last;         /* the channels of both sides are innermost, else the arrays are row-major */
-    bool weight_last;  /* so are the weight's large channels */
+    void *side[FAC_CONV_SIDES];
+    const void *bias; /* of the result's channels, NULL for none (and for a weight) */
+    bool bf16;
+    bool last;        /* the channels of both sides are innermost, else the arrays are row-major */
+    bool weight_last; /* so are the weight's large channels */
 } fac_conv_arrays;
 
-/* Whether oneDNN is built in and may be the faster way. */
+/* Whether oneDNN is built in and may be the faster way, for f32, and for bf16 where the processor multiplies it. */
 bool fac__conv_library_suits(const fac_conv *c, fac_conv_side result);
 /* Computes one side of a convolution that suits from the two others; *done says whether oneDNN could.
    errors: MEMORY */

@@ -1,6 +1,6 @@
 /* Bags of embeddings. Rows to bags: each bag reads its rows once, in order. Bags to rows, its gradient: the indices are sorted by
    row (a counting sort, which keeps the order of equals), and each row then reads the bags that it is in, as a bag reads rows.
-   Sums are f32 (f64 for f64); halves are widened row by row. A result is made by one thread, whatever their number. */
+   Sums are f32 (f64 for f64). A result is made by one thread, whatever their number. */
 #include "backend/cpu/kernels/embedding_bag.h"
 #include "backend/cpu/kernels/gather.h"
 #include "backend/cpu/kernels/items.h"
@@ -35,29 +35,24 @@ static void divide(const sum_job *j, void *row, int64_t by) {
     }
 }
 
-/* The sum of entries [begin, begin + n) into a row of the kind. room: another row, for halves, which are widened there. */
-static void sum_entries(const sum_job *j, int64_t begin, int64_t n, void *sum, float *room) {
-    const int64_t item = fac__dtype_size(j->dtype), *rows = j->rows + begin;
-    const char *scale = j->scale ? j->scale + begin * (int64_t)fac__acc_size(j->kind) : NULL;
-    const void *table = j->table;
-    if (j->dtype == FAC_F64)
-        return FAC_ISA_PICK(fac__bag_sum_f64)(table, j->width, rows, (const void *)scale, n, j->skip, sum);
-    if (j->dtype == FAC_F32)
-        return FAC_ISA_PICK(fac__bag_sum_f32)(table, j->width, rows, (const void *)scale, n, j->skip, sum);
-    memset(sum, 0, (size_t)j->width * sizeof *room);
-    for (int64_t i = 0; i < n; i++) {
-        if (rows[i] == j->skip) continue;
-        fac__tile_load(FAC_ACC_F32, room, j->table + rows[i] * j->width * item, j->dtype, 1, j->width);
-        FAC_ISA_PICK(fac__bag_add_f32)(sum, room, scale ? ((const float *)(const void *)scale)[i] : 1, j->width);
+/* The sum of entries [begin, begin + n) into a row of the kind. */
+static void sum_entries(const sum_job *j, int64_t begin, int64_t n, void *sum) {
+    const int64_t *rows = j->rows + begin;
+    const void *scale = j->scale ? j->scale + begin * (int64_t)fac__acc_size(j->kind) : NULL, *table = j->table;
+    switch (j->dtype) {
+    case FAC_F64: FAC_ISA_PICK(fac__bag_sum_f64)(table, j->width, rows, scale, n, j->skip, sum); break;
+    case FAC_F16: FAC_ISA_PICK(fac__bag_sum_f16)(table, j->width, rows, scale, n, j->skip, sum); break;
+    case FAC_BF16: FAC_ISA_PICK(fac__bag_sum_bf16)(table, j->width, rows, scale, n, j->skip, sum); break;
+    default: FAC_ISA_PICK(fac__bag_sum_f32)(table, j->width, rows, scale, n, j->skip, sum); break;
     }
 }
 
-/* room: two rows of floats, for halves. */
+/* room: a row of floats, for halves. */
 static void sum_one(const sum_job *j, int64_t o, float *room) {
     const bool half = fac__is_half(j->dtype);
     char *out = j->out + o * j->width * fac__dtype_size(j->dtype);
     void *row = half ? (void *)room : out;
-    sum_entries(j, j->start[o], j->start[o + 1] - j->start[o], row, half ? room + j->width : NULL);
+    sum_entries(j, j->start[o], j->start[o + 1] - j->start[o], row);
     if (j->divisor) divide(j, row, j->divisor[o]);
     if (half) fac__tile_store(FAC_ACC_F32, room, out, j->dtype, 1, j->width);
 }
@@ -72,7 +67,7 @@ static fac_status run_sums(const sum_job *j, int64_t results, int64_t entries) {
     const int64_t each = fac__mul_or_max(j->width, 1 + entries / fac__max(1, results));
     const bool half = fac__is_half(j->dtype);
     return fac__parallel_for_scratch(0, results, fac__grain(FAC_GRAIN, each),
-                                     half ? fac__mul_or_max(j->width, 2 * sizeof(float)) : 0, sum_range,
+                                     half ? fac__mul_or_max(j->width, sizeof(float)) : 0, sum_range,
                                      (void *)(uintptr_t)j);
 }
 

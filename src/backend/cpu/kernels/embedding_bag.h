@@ -12,8 +12,12 @@ FAC_ISA_DECLARE(void, fac__bag_sum_f32,
 FAC_ISA_DECLARE(void, fac__bag_sum_f64,
                 (const double *table, int64_t width, const int64_t *rows, const double *scale, int64_t n, int64_t skip,
                  double *out));
-/* out[j] += scale * row[j]. */
-FAC_ISA_DECLARE(void, fac__bag_add_f32, (float *out, const float *row, float scale, int64_t width));
+FAC_ISA_DECLARE(void, fac__bag_sum_f16,
+                (const uint16_t *table, int64_t width, const int64_t *rows, const float *scale, int64_t n, int64_t skip,
+                 float *out));
+FAC_ISA_DECLARE(void, fac__bag_sum_bf16,
+                (const uint16_t *table, int64_t width, const int64_t *rows, const float *scale, int64_t n, int64_t skip,
+                 float *out));
 /* out[j] = row[j] and from[j] = index where `first`, or row[j] is greater. */
 FAC_ISA_DECLARE(void, fac__bag_max_f32,
                 (float *out, int64_t *from, const float *row, int64_t index, bool first, int64_t width));

@@ -1,45 +1,45 @@
 /* Loops of embedding_bag.h. Sums of a bag are made a block of columns at a time, whose accumulators stay in registers. */
 #include "backend/cpu/kernels/embedding_bag.h"
-#include "backend/cpu/simd.h"
+#include "backend/cpu/half.h"
 
-#define BLOCK 4 /* vectors of a block of columns */
-#define AHEAD 8 /* rows fetched before they are needed */
+#define BLOCK 4  /* vectors of a block of columns */
+#define AHEAD 16 /* rows fetched before they are needed */
 
-#define BAG_SUM(S, T, V, LANES)                                                                                        \
-    void FAC_ISA_NAME(fac__bag_sum_##S)(const T *table, int64_t width, const int64_t *rows, const T *scale, int64_t n, \
+/* Vectors of a block that would reach beyond the row are moved back, over columns that others have the same sums of. */
+#define BAG_SUM(S, E, K, T, LANES, LOAD, GET)                                                                          \
+    void FAC_ISA_NAME(fac__bag_sum_##S)(const E *table, int64_t width, const int64_t *rows, const T *scale, int64_t n, \
                                         int64_t skip, T *out) {                                                        \
-        int64_t j = 0;                                                                                                 \
-        for (; j + BLOCK * LANES <= width; j += BLOCK * LANES) {                                                       \
-            V acc[BLOCK] = {{0}};                                                                                      \
+        for (int64_t j = 0; j < width && width >= LANES; j += BLOCK * LANES) {                                         \
+            fac_v##K acc[BLOCK] = {{0}};                                                                               \
+            int64_t at[BLOCK];                                                                                         \
+            for (int v = 0; v < BLOCK; v++) at[v] = fac__min(j + v * LANES, width - LANES);                            \
             for (int64_t i = 0; i < n; i++) {                                                                          \
-                const T *row = table + rows[i] * width + j;                                                            \
+                const E *row = table + rows[i] * width;                                                                \
                 if (i + AHEAD < n)                                                                                     \
-                    for (int v = 0; v < BLOCK; v++)                                                                    \
-                        __builtin_prefetch(table + rows[i + AHEAD] * width + j + v * LANES);                           \
+                    for (int v = 0; v < BLOCK; v++) __builtin_prefetch(table + rows[i + AHEAD] * width + at[v]);       \
                 if (rows[i] == skip) continue;                                                                         \
                 if (!scale)                                                                                            \
-                    for (int v = 0; v < BLOCK; v++) acc[v] += fac_load_##S(row + v * LANES);                           \
+                    for (int v = 0; v < BLOCK; v++) acc[v] += LOAD(row + at[v]);                                       \
                 else                                                                                                   \
                     for (int v = 0; v < BLOCK; v++)                                                                    \
-                        acc[v] = fac_fma_##S(fac_splat_##S(scale[i]), fac_load_##S(row + v * LANES), acc[v]);          \
+                        acc[v] = fac_fma_##K(fac_splat_##K(scale[i]), LOAD(row + at[v]), acc[v]);                      \
             }                                                                                                          \
-            for (int v = 0; v < BLOCK; v++) fac_store_##S(out + j + v * LANES, acc[v]);                                \
+            for (int v = 0; v < BLOCK; v++) fac_store_##K(out + at[v], acc[v]);                                        \
         }                                                                                                              \
-        if (j == width) return;                                                                                        \
-        for (int64_t k = j; k < width; k++) out[k] = 0;                                                                \
+        if (width >= LANES) return;                                                                                    \
+        for (int64_t k = 0; k < width; k++) out[k] = 0;                                                                \
         for (int64_t i = 0; i < n; i++) {                                                                              \
-            const T *row = table + rows[i] * width;                                                                    \
+            const E *row = table + rows[i] * width;                                                                    \
             if (rows[i] == skip) continue;                                                                             \
-            for (int64_t k = j; k < width; k++)                                                                        \
-                out[k] = scale ? fac_fma1_##S(scale[i], row[k], out[k]) : out[k] + row[k];                             \
+            for (int64_t k = 0; k < width; k++)                                                                        \
+                out[k] = scale ? fac_fma1_##K(scale[i], GET(row[k]), out[k]) : out[k] + GET(row[k]);                   \
         }                                                                                                              \
     }
-BAG_SUM(f32, float, fac_vf32, FAC_LANES_F32)
-BAG_SUM(f64, double, fac_vf64, FAC_LANES_F64)
-
-void FAC_ISA_NAME(fac__bag_add_f32)(float *out, const float *row, float scale, int64_t width) {
-    for (int64_t j = 0; j < width; j++) out[j] = fac_fma1_f32(scale, row[j], out[j]);
-}
+#define SAME(x) (x)
+BAG_SUM(f32, float, f32, float, FAC_LANES_F32, fac_load_f32, SAME)
+BAG_SUM(f64, double, f64, double, FAC_LANES_F64, fac_load_f64, SAME)
+BAG_SUM(f16, uint16_t, f32, float, FAC_LANES_F32, fac_load_f16, fac_get_f16)
+BAG_SUM(bf16, uint16_t, f32, float, FAC_LANES_F32, fac_load_bf16, fac__bf16_to_f32)
 
 #define BAG_MAX(S, T)                                                                                     \
     void FAC_ISA_NAME(fac__bag_max_##S)(T * out, int64_t * from, const T *row, int64_t index, bool first, \

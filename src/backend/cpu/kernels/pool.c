@@ -1,11 +1,14 @@
 /* Pooling, plane by plane. Planes run in parallel; within one, windows are visited in order and summed in f32 (f64 for f64),
-   so that results do not depend on the threads. Results whose channels are innermost are made by pool_last.c. */
+   so that results do not depend on the threads. Planes of halves are widened to f32 before and rounded after. Results whose
+   channels are innermost are made by pool_last.c. */
 #include "ops/pool.h"
 #include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/gather.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/pool_last.h"
 #include "backend/cpu/kernels/pool_rows.h"
+#include "backend/cpu/kernels/scatter_runs.h"
+#include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
@@ -18,13 +21,13 @@ typedef struct span {
 /* One call: planes of `in` and `out` sides. */
 typedef struct pool_job {
     fac_pool p;
-    fac_dtype dtype;
-    const char *from; /* forward: input; backward: grad_output */
-    char *to;         /* forward: result; backward: grad_input */
-    int64_t *indices; /* max */
-    bool count_pad;   /* mean: the padding counts */
-    bool apart;       /* mean, backward: no two windows overlap */
-    int64_t divisor;  /* mean: 0 for the window's size */
+    fac_dtype dtype, stored; /* of the elements computed with, f32 for halves, and of those in memory */
+    const char *from;        /* forward: input; backward: grad_output */
+    char *to;                /* forward: result; backward: grad_input */
+    int64_t *indices;        /* max */
+    bool count_pad;          /* mean: the padding counts */
+    bool backward;
+    int64_t divisor; /* mean: 0 for the window's size */
     span *spans[FAC_POOL_DIMS];
     int64_t step[FAC_POOL_DIMS]; /* from one element of a window to the next */
     void (*plane)(const struct pool_job *j, int64_t plane);
@@ -71,52 +74,52 @@ static fac_status make_spans(pool_job *j) {
 
 /* The first of equal elements wins; NaN wins over all. A window that lies in the padding alone (possible with dilation)
    gives the least value there is, and index 0: PyTorch's may lie outside the plane. */
-#define MAX_PLANE(name, E, T, GET, LEAST)                                       \
+#define MAX_PLANE(name, T, LEAST)                                               \
     static void name(const pool_job *j, int64_t plane) {                        \
         const fac_pool *p = &j->p;                                              \
-        const E *from = (const E *)(const void *)j->from + plane * p->in_count; \
-        E *to = (E *)(void *)j->to + plane * p->out_count;                      \
+        const T *from = (const T *)(const void *)j->from + plane * p->in_count; \
+        T *to = (T *)(void *)j->to + plane * p->out_count;                      \
         int64_t *indices = j->indices + plane * p->out_count;                   \
         EACH_WINDOW(j, o) {                                                     \
             int64_t best = -1;                                                  \
             T top = 0;                                                          \
             EACH_IN_WINDOW(j, at) {                                             \
-                T v = GET(from[at]);                                            \
+                const T v = from[at];                                           \
                 if (best >= 0 && !(v > top) && v == v) continue;                \
                 if (best >= 0 && top != top) continue;                          \
                 top = v;                                                        \
                 best = at;                                                      \
             }                                                                   \
             indices[o] = fac__max(best, 0);                                     \
-            to[o] = best < 0 ? (E)(LEAST) : from[best];                         \
+            to[o] = best < 0 ? (T)(LEAST) : from[best];                         \
         }                                                                       \
     }
-#define SAME(x) (x)
-MAX_PLANE(max_u8, uint8_t, uint8_t, SAME, 0)
-MAX_PLANE(max_i8, int8_t, int8_t, SAME, INT8_MIN)
-MAX_PLANE(max_i16, int16_t, int16_t, SAME, INT16_MIN)
-MAX_PLANE(max_i32, int32_t, int32_t, SAME, INT32_MIN)
-MAX_PLANE(max_i64, int64_t, int64_t, SAME, INT64_MIN)
-MAX_PLANE(max_f16, uint16_t, float, fac__f16_to_f32, 0xfc00)
-MAX_PLANE(max_bf16, uint16_t, float, fac__bf16_to_f32, 0xff80)
-MAX_PLANE(max_f32, float, float, SAME, -INFINITY)
-MAX_PLANE(max_f64, double, double, SAME, -INFINITY)
+MAX_PLANE(max_u8, uint8_t, 0)
+MAX_PLANE(max_i8, int8_t, INT8_MIN)
+MAX_PLANE(max_i16, int16_t, INT16_MIN)
+MAX_PLANE(max_i32, int32_t, INT32_MIN)
+MAX_PLANE(max_i64, int64_t, INT64_MIN)
+MAX_PLANE(max_f32, float, -INFINITY)
+MAX_PLANE(max_f64, double, -INFINITY)
 
 /* The most common case of all, windows of two columns and one or two rows and planes side by side, without clipping. */
-static void max_f32_by_2(const pool_job *j, int64_t plane) {
-    const fac_pool *p = &j->p;
-    const float *from = (const float *)(const void *)j->from + plane * p->in_count;
-    float *to = (float *)(void *)j->to + plane * p->out_count;
-    int64_t *indices = j->indices + plane * p->out_count, first[4];
-    for (int64_t z = 0; z < p->out[0]; z++)
-        for (int64_t y = 0; y < p->out[1]; y++, to += p->out[2], indices += p->out[2]) {
-            int rows = 0;
-            for (int64_t dz = 0; dz < p->kernel[0]; dz++)
-                for (int64_t dy = 0; dy < p->kernel[1]; dy++)
-                    first[rows++] = ((p->kernel[0] * z + dz) * p->in[1] + p->kernel[1] * y + dy) * p->in[2];
-            FAC_ISA_PICK(fac__max_pairs_f32)(from, first, rows, p->out[2], to, indices);
-        }
-}
+#define MAX_BY_2(SUF, T)                                                                                         \
+    static void max_##SUF##_by_2(const pool_job *j, int64_t plane) {                                             \
+        const fac_pool *p = &j->p;                                                                               \
+        const T *from = (const T *)(const void *)j->from + plane * p->in_count;                                  \
+        T *to = (T *)(void *)j->to + plane * p->out_count;                                                       \
+        int64_t *indices = j->indices + plane * p->out_count, first[4];                                          \
+        for (int64_t z = 0; z < p->out[0]; z++)                                                                  \
+            for (int64_t y = 0; y < p->out[1]; y++, to += p->out[2], indices += p->out[2]) {                     \
+                int rows = 0;                                                                                    \
+                for (int64_t dz = 0; dz < p->kernel[0]; dz++)                                                    \
+                    for (int64_t dy = 0; dy < p->kernel[1]; dy++)                                                \
+                        first[rows++] = ((p->kernel[0] * z + dz) * p->in[1] + p->kernel[1] * y + dy) * p->in[2]; \
+                FAC_ISA_PICK(fac__max_pairs_##SUF)(from, first, rows, p->out[2], to, indices);                   \
+            }                                                                                                    \
+    }
+MAX_BY_2(f32, float)
+MAX_BY_2(f64, double)
 
 /* Windows of any kind, a row of results by vectors of them. */
 static void max_f32_by_vectors(const pool_job *j, int64_t plane) {
@@ -157,26 +160,17 @@ static bool is_by_2(const fac_pool *p) {
     return true;
 }
 
-/* grad_input[index] += grad; indices are checked before. */
-#define SCATTER_PLANE(name, E, T, GET, PUT)                                         \
-    static void name(const pool_job *j, int64_t plane) {                            \
-        const fac_pool *p = &j->p;                                                  \
-        const E *from = (const E *)(const void *)j->from + plane * p->out_count;    \
-        E *to = (E *)(void *)j->to + plane * p->in_count;                           \
-        const int64_t *indices = j->indices + plane * p->out_count;                 \
-        memset(to, 0, (size_t)p->in_count * sizeof(E));                             \
-        for (int64_t o = 0; o < p->out_count; o++)                                  \
-            to[indices[o]] = (E)PUT((T)((T)GET(to[indices[o]]) + (T)GET(from[o]))); \
+/* grad_input[index] += grad, in the elements' own type; indices are checked before. */
+static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
+    const pool_job *j = ctx;
+    const int64_t in = j->p.in_count, out = j->p.out_count, item = fac__dtype_size(j->stored);
+    const fac_scatter_run_fn add = FAC_ISA_PICK(fac__scatter_pick)(j->stored, FAC_SCATTER_ADD);
+    for (int64_t p = begin; p < end; p++) {
+        memset(j->to + p * in * item, 0, (size_t)(in * item));
+        add(j->to + p * in * item, 0, j->indices + p * out, 1, 1, j->from + p * out * item, 1, out);
     }
-SCATTER_PLANE(scatter_u8, uint8_t, uint8_t, SAME, SAME)
-SCATTER_PLANE(scatter_i8, int8_t, int8_t, SAME, SAME)
-SCATTER_PLANE(scatter_i16, int16_t, int16_t, SAME, SAME)
-SCATTER_PLANE(scatter_i32, int32_t, uint32_t, SAME, SAME) /* integers wrap around */
-SCATTER_PLANE(scatter_i64, int64_t, uint64_t, SAME, SAME)
-SCATTER_PLANE(scatter_f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16)
-SCATTER_PLANE(scatter_bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16)
-SCATTER_PLANE(scatter_f32, float, float, SAME, SAME)
-SCATTER_PLANE(scatter_f64, double, double, SAME, SAME)
+    return FAC_OK;
+}
 
 /* ---- mean -------------------------------------------------------------------------------------------------------------- */
 
@@ -194,7 +188,6 @@ static inline int64_t run_of(const pool_job *j, const span *s0, const span *s1, 
 }
 #define SUM_RUN_float(from, n, sum) fac__fold_get(FAC_FOLD_SUM, FAC_ACC_F32).row(from, n, sum)
 #define SUM_RUN_double(from, n, sum) fac__fold_get(FAC_FOLD_SUM, FAC_ACC_F64).row(from, n, sum)
-#define SUM_RUN_uint16_t(from, n, sum) (n) = 0
 #define SUM_RUN_int64_t(from, n, sum) (n) = 0
 
 #define DIVIDE(sum, n) ((sum) / (n))
@@ -203,37 +196,34 @@ static uint64_t divide_i64(uint64_t sum, uint64_t n) {
     return n == UINT64_MAX ? 0 - sum : (uint64_t)((int64_t)sum / (int64_t)n);
 }
 
-#define MEAN_PLANE(SUF, E, T, GET, PUT, DIV)                                                                   \
+#define MEAN_PLANE(SUF, E, T, DIV)                                                                             \
     static void mean_##SUF(const pool_job *j, int64_t plane) {                                                 \
         const fac_pool *p = &j->p;                                                                             \
         const E *from = (const E *)(const void *)j->from + plane * p->in_count;                                \
-        E *to = (E *)(void *)j->to + plane * p->out_count;                                                     \
+        T *to = (T *)(void *)j->to + plane * p->out_count;                                                     \
         EACH_WINDOW(j, o) {                                                                                    \
             T sum = 0;                                                                                         \
             int64_t n = divisor_of(j, s0, s1, s2), run = run_of(j, s0, s1, s2);                                \
             if (run) SUM_RUN_##E(from + (s0->begin * p->in[1] + s1->begin) * p->in[2] + s2->begin, run, &sum); \
-            if (!run) EACH_IN_WINDOW(j, at) sum += GET(from[at]);                                              \
-            to[o] = n ? PUT(DIV(sum, (T)n)) : PUT((T)0);                                                       \
+            if (!run) EACH_IN_WINDOW(j, at) sum += (T)from[at];                                                \
+            to[o] = n ? DIV(sum, (T)n) : 0;                                                                    \
         }                                                                                                      \
     }                                                                                                          \
-    /* grad_input += grad / divisor over each window, in `sum`, a plane of the wider type. */                  \
-    static void mean_back_##SUF(const pool_job *j, int64_t plane, T *sum) {                                    \
+    /* grad_input += grad / divisor over each window. */                                                       \
+    static void mean_back_##SUF(const pool_job *j, int64_t plane) {                                            \
         const fac_pool *p = &j->p;                                                                             \
         const E *from = (const E *)(const void *)j->from + plane * p->out_count;                               \
-        E *to = (E *)(void *)j->to + plane * p->in_count;                                                      \
-        memset(sum, 0, (size_t)p->in_count * sizeof(T));                                                       \
+        T *to = (T *)(void *)j->to + plane * p->in_count;                                                      \
+        memset(to, 0, (size_t)p->in_count * sizeof(T));                                                        \
         EACH_WINDOW(j, o) {                                                                                    \
             int64_t n = divisor_of(j, s0, s1, s2);                                                             \
-            T g = n ? DIV((T)GET(from[o]), (T)n) : 0;                                                          \
-            EACH_IN_WINDOW(j, at) sum[at] += g;                                                                \
+            T g = n ? DIV((T)from[o], (T)n) : 0;                                                               \
+            EACH_IN_WINDOW(j, at) to[at] += g;                                                                 \
         }                                                                                                      \
-        for (int64_t i = 0; i < p->in_count; i++) to[i] = PUT(sum[i]);                                         \
     }
-MEAN_PLANE(f16, uint16_t, float, fac__f16_to_f32, fac__f32_to_f16, DIVIDE)
-MEAN_PLANE(bf16, uint16_t, float, fac__bf16_to_f32, fac__f32_to_bf16, DIVIDE)
-MEAN_PLANE(f32, float, float, SAME, SAME, DIVIDE)
-MEAN_PLANE(f64, double, double, SAME, SAME, DIVIDE)
-MEAN_PLANE(i64, int64_t, uint64_t, (uint64_t), (int64_t), divide_i64)
+MEAN_PLANE(f32, float, float, DIVIDE)
+MEAN_PLANE(f64, double, double, DIVIDE)
+MEAN_PLANE(i64, int64_t, uint64_t, divide_i64)
 
 /* Windows that do not overlap, in each dimension; whether they take in all of it as well. */
 static bool are_apart(const pool_job *j) {
@@ -250,23 +240,26 @@ static bool cover(const pool_job *j, int d) {
 }
 
 /* mean_back_f32 of such windows: one row of them is spread, and is that of every row that they take in. */
-static void mean_back_rows(const pool_job *j, int64_t plane, float *row) {
+static void mean_back_rows(const pool_job *j, int64_t plane) {
     const fac_pool *p = &j->p;
     const float *from = (const float *)(const void *)j->from + plane * p->out_count;
     float *to = (float *)(void *)j->to + plane * p->in_count;
-    const size_t bytes = (size_t)p->in[2] * sizeof *row;
-    if (!cover(j, 0) || !cover(j, 1)) memset(to, 0, (size_t)p->in_count * sizeof *to);
-    memset(row, 0, bytes);
+    if (!cover(j, 0) || !cover(j, 1) || !cover(j, 2)) memset(to, 0, (size_t)p->in_count * sizeof *to);
     for (const span *s0 = j->spans[0], *e0 = s0 + p->out[0]; s0 < e0; s0++)
-        for (const span *s1 = j->spans[1], *e1 = s1 + p->out[1]; s1 < e1; s1++) {
-            for (const span *s2 = j->spans[2], *e2 = s2 + p->out[2]; s2 < e2; s2++) {
+        for (const span *s1 = j->spans[1], *e1 = s1 + p->out[1]; s1 < e1; s1++, from += p->out[2]) {
+            if (s0->begin >= s0->end || s1->begin >= s1->end) continue;
+            float *row = to + (s0->begin * p->in[1] + s1->begin) * p->in[2];
+            for (int64_t i = 0; i < p->out[2]; i++) {
+                const span *s2 = j->spans[2] + i;
                 const int64_t n = divisor_of(j, s0, s1, s2);
-                const float g = n ? *from / (float)n : 0;
-                from++;
+                const float g = n ? from[i] / (float)n : 0;
                 for (int64_t x = s2->begin; x < s2->end; x++) row[x] = 0 + g; /* a sum, which is never -0 */
             }
             for (int64_t z = s0->begin; z < s0->end; z++)
-                for (int64_t y = s1->begin; y < s1->end; y++) memcpy(to + (z * p->in[1] + y) * p->in[2], row, bytes);
+                for (int64_t y = s1->begin; y < s1->end; y++) {
+                    float *other = to + (z * p->in[1] + y) * p->in[2];
+                    if (other != row) memcpy(other, row, (size_t)p->in[2] * sizeof *row);
+                }
         }
 }
 
@@ -274,30 +267,34 @@ static void mean_back_rows(const pool_job *j, int64_t plane, float *row) {
 enum { BAND = 1024 }; /* windows of means have no dilation */
 static bool in_bands(const pool_job *j) {
     const fac_pool *p = &j->p;
-    if (j->dtype != FAC_F32 || p->in[2] > BAND || p->out[2] < 2) return false;
+    if (j->dtype == FAC_I64 || p->in[2] > BAND || p->out[2] < 2) return false;
     return p->adaptive ? p->in[1] * p->in[0] > p->out[1] * p->out[0] : p->kernel[1] * p->kernel[0] > 1;
 }
 
-static void mean_bands(const pool_job *j, int64_t plane) {
-    const fac_pool *p = &j->p;
-    const float *from = (const float *)(const void *)j->from + plane * p->in_count;
-    float *to = (float *)(void *)j->to + plane * p->out_count, band[BAND];
-    for (const span *s0 = j->spans[0], *e0 = s0 + p->out[0]; s0 < e0; s0++)
-        for (const span *s1 = j->spans[1], *e1 = s1 + p->out[1]; s1 < e1; s1++) {
-            FAC_ISA_PICK(fac__sum_of_rows_f32)
-            (from + (s0->begin * p->in[1] + s1->begin) * p->in[2], s0->end - s0->begin, p->in[1] * p->in[2],
-             s1->end - s1->begin, p->in[2], p->in[2], band);
-            for (const span *s2 = j->spans[2], *e2 = s2 + p->out[2]; s2 < e2; s2++) {
-                const int64_t n = divisor_of(j, s0, s1, s2);
-                float sum = 0;
-                for (int64_t x = s2->begin; x < s2->end; x++) sum += band[x];
-                *to++ = n ? sum / (float)n : 0;
-            }
-        }
-}
+#define MEAN_BANDS(SUF, T)                                                                                       \
+    static void mean_bands_##SUF(const pool_job *j, int64_t plane) {                                             \
+        const fac_pool *p = &j->p;                                                                               \
+        const T *from = (const T *)(const void *)j->from + plane * p->in_count;                                  \
+        T *to = (T *)(void *)j->to + plane * p->out_count, band[BAND];                                           \
+        for (const span *s0 = j->spans[0], *e0 = s0 + p->out[0]; s0 < e0; s0++)                                  \
+            for (const span *s1 = j->spans[1], *e1 = s1 + p->out[1]; s1 < e1; s1++) {                            \
+                FAC_ISA_PICK(fac__sum_of_rows_##SUF)                                                             \
+                (from + (s0->begin * p->in[1] + s1->begin) * p->in[2], s0->end - s0->begin, p->in[1] * p->in[2], \
+                 s1->end - s1->begin, p->in[2], p->in[2], band);                                                 \
+                for (const span *s2 = j->spans[2], *e2 = s2 + p->out[2]; s2 < e2; s2++) {                        \
+                    const int64_t n = divisor_of(j, s0, s1, s2);                                                 \
+                    T sum = 0;                                                                                   \
+                    for (int64_t x = s2->begin; x < s2->end; x++) sum += band[x];                                \
+                    *to++ = n ? sum / (T)n : 0;                                                                  \
+                }                                                                                                \
+            }                                                                                                    \
+    }
+MEAN_BANDS(f32, float)
+MEAN_BANDS(f64, double)
 
 /* ---- channels innermost ------------------------------------------------------------------------------------------------- */
 
+#define SAME(x) (x)
 #define ADD_AT(E, T, GET, PUT)                                         \
     for (int64_t c = 0; c < n; c++) {                                  \
         E *to = (E *)(void *)image + indices[c] * j->channels + c;     \
@@ -324,35 +321,43 @@ void fac__pool_add_at(const fac_pool_last *j, char *image, const int64_t *indice
 
 typedef void (*plane_fn)(const pool_job *j, int64_t plane);
 static const plane_fn max_planes[FAC_DTYPE_COUNT] = {
-    [FAC_U8] = max_u8,   [FAC_I8] = max_i8,     [FAC_I16] = max_i16, [FAC_I32] = max_i32, [FAC_I64] = max_i64,
-    [FAC_F16] = max_f16, [FAC_BF16] = max_bf16, [FAC_F32] = max_f32, [FAC_F64] = max_f64};
-static const plane_fn scatter_planes[FAC_DTYPE_COUNT] = {
-    [FAC_U8] = scatter_u8,     [FAC_I8] = scatter_i8,   [FAC_I16] = scatter_i16,
-    [FAC_I32] = scatter_i32,   [FAC_I64] = scatter_i64, [FAC_F16] = scatter_f16,
-    [FAC_BF16] = scatter_bf16, [FAC_F32] = scatter_f32, [FAC_F64] = scatter_f64};
-static const plane_fn mean_planes[FAC_DTYPE_COUNT] = {
-    [FAC_I64] = mean_i64, [FAC_F16] = mean_f16, [FAC_BF16] = mean_bf16, [FAC_F32] = mean_f32, [FAC_F64] = mean_f64};
+    [FAC_U8] = max_u8,   [FAC_I8] = max_i8,   [FAC_I16] = max_i16, [FAC_I32] = max_i32,
+    [FAC_I64] = max_i64, [FAC_F32] = max_f32, [FAC_F64] = max_f64};
+static const plane_fn mean_planes[FAC_DTYPE_COUNT] = {[FAC_I64] = mean_i64, [FAC_F32] = mean_f32, [FAC_F64] = mean_f64};
 
-static fac_status plane_range(void *ctx, int64_t begin, int64_t end) {
-    const pool_job *j = ctx;
-    for (int64_t p = begin; p < end; p++) j->plane(j, p);
-    return FAC_OK;
+static plane_fn max_plane(const pool_job *j) {
+    if (is_by_2(&j->p) && j->dtype == FAC_F32) return max_f32_by_2;
+    if (is_by_2(&j->p) && j->dtype == FAC_F64) return max_f64_by_2;
+    return suits_vectors(j) ? max_f32_by_vectors : max_planes[j->dtype];
+}
+static plane_fn mean_plane(const pool_job *j) {
+    if (!in_bands(j)) return mean_planes[j->dtype];
+    return j->dtype == FAC_F64 ? mean_bands_f64 : mean_bands_f32;
+}
+static plane_fn mean_back_plane(const pool_job *j) {
+    if (j->dtype == FAC_I64) return mean_back_i64;
+    if (j->dtype == FAC_F64) return mean_back_f64;
+    return are_apart(j) ? mean_back_rows : mean_back_f32;
 }
 
-static fac_status mean_back_range(void *ctx, int64_t begin, int64_t end, void *sum) {
+/* room: for halves, the two sides of a plane in f32. */
+static fac_status plane_range(void *ctx, int64_t begin, int64_t end, void *room) {
     const pool_job *j = ctx;
-    for (int64_t p = begin; p < end; p++) switch (j->dtype) {
-        case FAC_F16: mean_back_f16(j, p, sum); break;
-        case FAC_BF16: mean_back_bf16(j, p, sum); break;
-        case FAC_F64: mean_back_f64(j, p, sum); break;
-        case FAC_I64: mean_back_i64(j, p, sum); break;
-        default:
-            if (j->apart)
-                mean_back_rows(j, p, sum);
-            else
-                mean_back_f32(j, p, sum);
-            break;
+    const int64_t n_from = j->backward ? j->p.out_count : j->p.in_count,
+                  n_to = j->backward ? j->p.in_count : j->p.out_count, item = fac__dtype_size(j->stored);
+    pool_job wide = *j;
+    wide.from = room;
+    wide.to = (char *)room + (size_t)n_from * sizeof(float);
+    for (int64_t p = begin; p < end; p++) {
+        if (j->stored == j->dtype) {
+            j->plane(j, p);
+            continue;
         }
+        wide.indices = j->indices ? j->indices + p * j->p.out_count : NULL;
+        fac__tile_load(FAC_ACC_F32, room, j->from + p * n_from * item, j->stored, 1, n_from);
+        j->plane(&wide, 0);
+        fac__tile_store(FAC_ACC_F32, wide.to, j->to + p * n_to * item, j->stored, 1, n_to);
+    }
     return FAC_OK;
 }
 
@@ -369,20 +374,12 @@ static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
 
 static int64_t planes_at_once(const pool_job *j) { return fac__grain(FAC_GRAIN, j->p.in_count + j->p.out_count + 1); }
 
-static fac_status run(pool_job *j, fac_range_fn fn) {
+/* pick chooses the plane's loop by the spans. */
+static fac_status run(pool_job *j, plane_fn (*pick)(const pool_job *j)) {
     FAC_TRY(make_spans(j));
-    const fac_status st = fac__parallel_for(0, j->p.planes, planes_at_once(j), fn, j);
-    fac__free(j->spans[0]);
-    return st;
-}
-
-/* Sums of a plane are made apart. */
-static fac_status run_mean_back(pool_job *j) {
-    const int64_t item = fac__dtype_size(j->dtype) > sizeof(float) ? sizeof(double) : sizeof(float);
-    FAC_TRY(make_spans(j));
-    j->apart = are_apart(j);
-    const fac_status st = fac__parallel_for_scratch(0, j->p.planes, planes_at_once(j),
-                                                    fac__mul_or_max(j->p.in_count, item), mean_back_range, j);
+    j->plane = pick(j);
+    const int64_t room = j->stored == j->dtype ? 0 : fac__mul_or_max(j->p.in_count + j->p.out_count, sizeof(float));
+    const fac_status st = fac__parallel_for_scratch(0, j->p.planes, planes_at_once(j), room, plane_range, j);
     fac__free(j->spans[0]);
     return st;
 }
@@ -415,7 +412,7 @@ static fac_memory_format format_for(const pool_job *j, const fac_tensor *self, b
 /* The same job for images of `self`'s channels. */
 static fac_pool_last last_of(const pool_job *j, const fac_tensor *self) {
     return (fac_pool_last){.p = j->p,
-                           .dtype = j->dtype,
+                           .dtype = j->stored,
                            .batch = self->sizes[0],
                            .channels = self->sizes[1],
                            .from = j->from,
@@ -425,8 +422,13 @@ static fac_pool_last last_of(const pool_job *j, const fac_tensor *self) {
                            .divisor = j->divisor};
 }
 
+static void set_dtype(pool_job *j, const fac_tensor *t) {
+    j->stored = (fac_dtype)t->dtype;
+    j->dtype = fac__is_half(j->stored) ? FAC_F32 : j->stored;
+}
+
 static fac_status forward_into(const results *r, fac_tensor *in, fac_memory_format f, pool_job *j) {
-    j->dtype = (fac_dtype)in->dtype;
+    set_dtype(j, in);
     j->from = fac__data(in);
     j->to = fac__data(r->r[0].t);
     if (r->n == 2) j->indices = fac__data(r->r[1].t);
@@ -434,13 +436,7 @@ static fac_status forward_into(const results *r, fac_tensor *in, fac_memory_form
         fac_pool_last l = last_of(j, in);
         return fac__pool_last_forward(&l);
     }
-    if (r->n == 2)
-        j->plane = j->dtype == FAC_F32 && is_by_2(&j->p) ? max_f32_by_2
-                   : suits_vectors(j)                    ? max_f32_by_vectors
-                                                         : max_planes[j->dtype];
-    else
-        j->plane = in_bands(j) ? mean_bands : mean_planes[j->dtype];
-    return run(j, plane_range);
+    return run(j, r->n == 2 ? max_plane : mean_plane);
 }
 
 static fac_status forward(fac_structured *s, fac_tensor *self, pool_job *j) {
@@ -458,17 +454,17 @@ static fac_status forward(fac_structured *s, fac_tensor *self, pool_job *j) {
 /* indices NULL: mean pooling. */
 static fac_status backward_into(fac_tensor *out, const fac_tensor *grad, const fac_tensor *places, fac_memory_format f,
                                 pool_job *j) {
-    j->dtype = (fac_dtype)out->dtype;
+    set_dtype(j, out);
+    j->backward = true;
     j->from = fac__data(grad);
     j->to = fac__data(out);
     j->indices = places ? fac__data(places) : NULL;
-    j->plane = scatter_planes[j->dtype];
     if (places) FAC_TRY(fac__parallel_for(0, places->numel, FAC_GRAIN, check_range, j));
     if (fac__is_channels_last(f)) {
         fac_pool_last l = last_of(j, out);
         return fac__pool_last_backward(&l);
     }
-    return places ? run(j, plane_range) : run_mean_back(j);
+    return places ? fac__parallel_for(0, j->p.planes, planes_at_once(j), scatter_range, j) : run(j, mean_back_plane);
 }
 
 static fac_status backward(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *indices,

@@ -8,6 +8,8 @@
    or one more, in indices. The first of equals wins, and a NaN over all. Places fit 31 bits. */
 FAC_ISA_DECLARE(void, fac__max_pairs_f32,
                 (const float *from, const int64_t *first, int rows, int64_t n, float *out, int64_t *indices));
+FAC_ISA_DECLARE(void, fac__max_pairs_f64,
+                (const double *from, const int64_t *first, int rows, int64_t n, double *out, int64_t *indices));
 /* The greatest element of up to FAC_MAX_WINDOWS windows side by side, which take in columns [begin, end) of rows [y, y_end) of planes
    [z, z_end), each in steps, and its place. The first of equals wins, and a NaN over all; an empty window has -inf and place 0. False, and nothing is
    done, without instructions for it; NULL only asks. Places and steps fit 31 bits. */
@@ -25,5 +27,7 @@ FAC_ISA_DECLARE(bool, fac__max_windows_f32, (const fac_max_windows *w));
 /* out[i] = the sum of element i of `planes` times `rows` rows, `plane` and `row` apart, over n elements. */
 FAC_ISA_DECLARE(void, fac__sum_of_rows_f32,
                 (const float *x, int64_t planes, int64_t plane, int64_t rows, int64_t row, int64_t n, float *out));
+FAC_ISA_DECLARE(void, fac__sum_of_rows_f64,
+                (const double *x, int64_t planes, int64_t plane, int64_t rows, int64_t row, int64_t n, double *out));
 
 #endif
