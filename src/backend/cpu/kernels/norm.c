@@ -46,19 +46,34 @@ static void stat_set(const fac_rows *r, int64_t i, double v) {
     if (r->data) fac__tile_store(FAC_ACC_F64, &v, r->data + i * fac__dtype_size(r->dtype), r->dtype, 1, 1);
 }
 
-enum { SHORT = 64 };
-static bool is_short(const job *j) {
-    return j->kind == FAC_ACC_F32 && j->n <= SHORT && j->x.dtype == FAC_F32 && j->y.dtype == FAC_F32 &&
-           (!j->mean.data || j->mean.dtype == FAC_F32) && (!j->rstd.data || j->rstd.dtype == FAC_F32);
+enum { SHORT = 64, SHORT_ROWS = 64, SHORT_PIECE = 1024 };
+static bool is_short(const job *j) { return j->kind == FAC_ACC_F32 && j->n <= SHORT; }
+
+/* `count` rows from row i on as one. */
+static fac_rows run_of(const fac_rows *r, int64_t i, int64_t count) {
+    fac_rows run = *r;
+    run.n = r->n * count;
+    if (r->data) run.data += i * r->n * fac__dtype_size(r->dtype);
+    return run;
 }
 
 /* Rows that are so short that a call for each would be most of the work. */
 static void short_rows(const job *j, int64_t begin, int64_t end) {
-    float *const data[] = {(float *)(void *)j->x.data, (float *)(void *)j->y.data, (float *)(void *)j->mean.data,
-                           (float *)(void *)j->rstd.data};
-    FAC_ISA_PICK(fac__norm_short_rows)
-    (data[0] + begin * j->n, j->n, end - begin, j->centred, j->eps, j->w_row, j->b_row, data[1] + begin * j->n,
-     data[2] ? data[2] + begin : NULL, data[3] ? data[3] + begin : NULL);
+    float room[2][SHORT_PIECE], found[2][SHORT_ROWS];
+    const int64_t some = fac__min(SHORT_ROWS, SHORT_PIECE / j->n);
+    for (int64_t i = begin; i < end; i += some) {
+        const int64_t m = fac__min(some, end - i);
+        const fac_rows x = run_of(&j->x, i, m), y = run_of(&j->y, i, m), mean = run_of(&j->mean, i, m),
+                       rstd = run_of(&j->rstd, i, m);
+        float *made = fac__rows_place(&y, 0, room[1]), *means = fac__rows_place(&mean, 0, found[0]),
+              *rstds = fac__rows_place(&rstd, 0, found[1]);
+        FAC_ISA_PICK(fac__norm_short_rows)
+        (fac__rows_read(&x, 0, room[0]), j->n, m, j->centred, j->eps, j->w_row, j->b_row, made,
+         mean.data ? means : NULL, rstd.data ? rstds : NULL);
+        fac__rows_put(&y, 0, made);
+        fac__rows_put(&mean, 0, means);
+        fac__rows_put(&rstd, 0, rstds);
+    }
 }
 
 static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *scratch) {
