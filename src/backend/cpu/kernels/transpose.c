@@ -32,10 +32,36 @@ TRANSPOSE_BLOCK(uint16_t)
 TRANSPOSE_BLOCK(uint32_t)
 TRANSPOSE_BLOCK(uint64_t)
 
+/* 8 by 8 elements from row i and column j on, in registers: each of three rounds interleaves rows with those four further on. */
+static void square_uint16_t(const transpose *t, matrix m, int64_t i, int64_t j) {
+    typedef uint16_t row __attribute__((vector_size(16)));
+    row r[8], next[8];
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) memcpy(&r[k], m.src + i * 2 + (j + k) * t->src_stride, sizeof r[k]);
+#pragma GCC unroll 3
+    for (int round = 0; round < 3; round++) {
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            next[2 * k] = __builtin_shufflevector(r[k], r[k + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+            next[2 * k + 1] = __builtin_shufflevector(r[k], r[k + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+        }
+        memcpy(r, next, sizeof r);
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) memcpy(m.dst + (i + k) * t->dst_stride + j * 2, &r[k], sizeof r[k]);
+}
+
 static void copy_block(const transpose *t, matrix m, int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
     switch (t->item) {
     case 1: block_uint8_t(t, m, i0, i1, j0, j1); break;
-    case 2: block_uint16_t(t, m, i0, i1, j0, j1); break;
+    case 2:
+        if (i1 - i0 < SIDE || j1 - j0 < SIDE) {
+            block_uint16_t(t, m, i0, i1, j0, j1);
+            break;
+        }
+        for (int64_t i = i0; i < i1; i += SIDE / 2)
+            for (int64_t j = j0; j < j1; j += SIDE / 2) square_uint16_t(t, m, i, j);
+        break;
     case 4: block_uint32_t(t, m, i0, i1, j0, j1); break;
     default: block_uint64_t(t, m, i0, i1, j0, j1); break;
     }
