@@ -137,44 +137,10 @@ static void install_halves(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     X(div, FAC_BF16_TWO)  \
     X(relu, FAC_BF16_ONE) X(hardswish, FAC_BF16_ONE) X(sigmoid_backward, FAC_BF16_TWO) X(tanh_backward, FAC_BF16_TWO)
 FAC_LOOPS_BF16(FAC_BF16_LOOP)
-
-/* Over f16 likewise; compilers do not vectorise its conversions. */
-#if FAC_ISA_LEVEL >= 2
-#define F16_VECTOR __m256i
-#define F32_OF(h) ((fac_vf32)_mm512_cvtph_ps(h))
-#define F16_OF(x) _mm512_cvtps_ph((__m512)(x), _MM_FROUND_TO_NEAREST_INT)
-#else
-#define F16_VECTOR __m128i
-#define F32_OF(h) ((fac_vf32)_mm256_cvtph_ps(h))
-#define F16_OF(x) _mm256_cvtps_ph((__m256)(x), _MM_FROUND_TO_NEAREST_INT)
-#endif
-#define F16_LOOP(name, operation)                                                                                 \
-    static void loop_##name##_f16(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
-        char *out = p[0];                                                                                         \
-        const char *a = p[1], *b = p[2];                                                                          \
-        F16_VECTOR x, y;                                                                                          \
-        for (size_t m; n > 0; n -= FAC_LANES_F32, a += sizeof x, b += sizeof x, out += sizeof x) {                \
-            m = n < FAC_LANES_F32 ? 2 * (size_t)n : sizeof x;                                                     \
-            if (FAC_LIKELY(m == sizeof x)) {                                                                      \
-                memcpy(&x, a, sizeof x), memcpy(&y, b, sizeof y);                                                 \
-                x = F16_OF(F32_OF(x) operation F32_OF(y));                                                        \
-                memcpy(out, &x, sizeof x);                                                                        \
-            } else {                                                                                              \
-                x = y = (F16_VECTOR){0};                                                                          \
-                memcpy(&x, a, m), memcpy(&y, b, m);                                                               \
-                x = F16_OF(F32_OF(x) operation F32_OF(y));                                                        \
-                memcpy(out, &x, m);                                                                               \
-            }                                                                                                     \
-        }                                                                                                         \
-    }
-F16_LOOP(add, +)
-F16_LOOP(sub, -)
-F16_LOOP(mul, *)
-F16_LOOP(div, /)
 #endif
 
 #if FAC_ISA_LEVEL == 1
-/* Over f16, as what precedes over bf16. Conversions bound these loops: longer vectors gain nothing. */
+/* Over f16 likewise; compilers do not vectorise its conversions, which bound these loops: longer vectors gain nothing. */
 static inline fac_vf32 load_f16(const uint16_t *p) {
     return (fac_vf32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
@@ -218,8 +184,6 @@ void FAC_ISA_NAME(fac__install_arith)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 #endif
 #if FAC_ISA_LEVEL >= 1
     FAC_LOOPS_BF16(FAC_BF16_INSTALL)
-    table[FAC_LOOP_add][FAC_F16] = loop_add_f16, table[FAC_LOOP_sub][FAC_F16] = loop_sub_f16;
-    table[FAC_LOOP_mul][FAC_F16] = loop_mul_f16, table[FAC_LOOP_div][FAC_F16] = loop_div_f16;
 #endif
 #if FAC_ISA_LEVEL == 1
     LOOPS_F16(F16_INSTALL)
