@@ -28,8 +28,8 @@ static inline float fac__bf16_to_f32(uint16_t h) {
 static inline uint16_t fac__f32_to_bf16(float f) {
     uint32_t u;
     memcpy(&u, &f, 4);
-    if ((u & 0x7fffffffu) > 0x7f800000u) return (uint16_t)((u >> 16) | 0x40u);
-    return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+    const uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1u), quiet = u | 0x400000u;
+    return (uint16_t)((f == f ? rounded : quiet) >> 16);
 }
 static inline fac_dtype fac__complex_of(fac_dtype d) { return d == FAC_F64 || d == FAC_C128 ? FAC_C128 : FAC_C64; }
 static inline fac_dtype fac__real_of(fac_dtype d) { return d == FAC_C128 ? FAC_F64 : d == FAC_C64 ? FAC_F32 : d; }

@@ -145,13 +145,13 @@ typedef struct vector_job {
     int64_t y_bytes;
 } vector_job;
 
-/* x of one batch entry as contiguous numbers of the compute type, times alpha; in place if it already is. */
-static const void *vector_x(const fac_gemm *g, int64_t batch, void *room) {
-    const char *x = at(g->b.data, batch * g->b.batch, g->dtype);
+/* n elements of x of one batch entry as contiguous numbers of the compute type, times alpha; in place if it already is. */
+static const void *vector_x(const fac_gemm *g, int64_t batch, int64_t from, int64_t n, void *room) {
+    const char *x = at(g->b.data, batch * g->b.batch + from * g->b.row, g->dtype);
     double alpha = fac__scalar_f64(g->alpha);
     if (g->b.row == 1 && alpha == 1 && !fac__is_half(g->dtype)) return x;
-    fac__casts[compute_type(g->dtype)][g->dtype](room, 1, x, g->b.row, g->k);
-    for (int64_t i = 0; alpha != 1 && i < g->k; i++) {
+    fac__casts[compute_type(g->dtype)][g->dtype](room, 1, x, g->b.row, n);
+    for (int64_t i = 0; alpha != 1 && i < n; i++) {
         if (g->dtype == FAC_F64)
             ((double *)room)[i] *= alpha;
         else
@@ -160,14 +160,30 @@ static const void *vector_x(const fac_gemm *g, int64_t batch, void *room) {
     return room;
 }
 
+/* One row of halves: pieces of x that stay in L1 are converted, and the pieces' products added in double. */
+static void halves_row(const fac_gemm *g, int64_t batch, const char *a, char *room, float *y) {
+    enum { PIECE = 4096 };
+    double sum = 0;
+    for (int64_t k = 0; k < g->k; k += PIECE) {
+        const int64_t n = fac__min(PIECE, g->k - k);
+        float part;
+        kernels()->gemv_rows(g->dtype, 1, n, at(a, k, g->dtype), n, vector_x(g, batch, k, n, room), &part);
+        sum += (double)part;
+    }
+    *y = (float)sum;
+}
+
 static void vector_task(const vector_job *job, int64_t task, char *room) {
     const fac_gemm *g = job->g;
     int64_t batch = task / job->chunks, i = task % job->chunks * job->rows, m = fac__min(job->rows, g->m - i);
     merge_target o = target_of(g, batch, i, 0);
-    const void *x = vector_x(g, batch, room + job->y_bytes);
+    const bool in_pieces = g->m == 1 && fac__is_half(g->dtype) && !job->by_cols;
+    const void *x = in_pieces ? NULL : vector_x(g, batch, 0, g->k, room + job->y_bytes);
     void *y = job->direct ? o.c : room;
     const char *a = at(g->a.data, batch * g->a.batch + i * g->a.row, g->dtype);
-    if (job->by_cols)
+    if (in_pieces)
+        halves_row(g, batch, a, room + job->y_bytes, y);
+    else if (job->by_cols)
         kernels()->gemv_cols(g->dtype, g->k, m, a, g->a.col, x, y, false);
     else
         kernels()->gemv_rows(g->dtype, m, g->k, a, g->a.row, x, y);

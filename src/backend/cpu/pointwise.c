@@ -12,6 +12,7 @@
 #define STREAM_TILE_BYTES 512        /* longer bursts past the cache stall the loads between them */
 #define STREAM_THREADS 4             /* more of them wait for memory whatever they compute */
 #define SHORT_ROW 32                 /* rows below this are gathered several to a tile */
+#define CAST_BYTES 8192              /* of a tile, where conversions are all that precedes and follows the loop */
 #define LEVEL_BYTES 2048             /* of a tile that is filled anew for each row */
 #define LINE 64                      /* bytes of a cache line */
 #define BLOCK_ROWS 16                /* of a block; fewer elements are not worth one */
@@ -36,16 +37,19 @@ typedef struct run {
     bool may_stream; /* large outputs may be written past the cache */
     int64_t tile;    /* elements per step; INT64_MAX if every operand is direct */
     int64_t tile_bytes;
-    uint8_t tile_of[FAC_ITER_MAX]; /* the tile of an operand that is not direct; two more follow, for raw elements */
+    uint8_t tile_of
+        [FAC_ITER_MAX]; /* the tile of an operand that is not direct; unless `plain`, two more follow, for raw elements */
     uint8_t n_tiles;
     bool rows;       /* steps stay within a row of dimension 0 */
     unsigned direct; /* bit i: the loop gets operand i as it lies */
     unsigned fixed;  /* bit i: one value everywhere, put in its tile once */
     unsigned
-        level; /* bit i: one value along a row, in the dtype that the loop wants, put in its tile at the row's start */
+        level; /* bit i: one value along a row, put in its tile at the row's start, in the dtype that the loop wants */
+    unsigned
+        cast; /* bit i: lies well, but in another dtype than the loop wants; of it a piece at a time is converted */
     unsigned stream; /* bit i: output i is written past the cache */
     bool burst;      /* the one output is streamed as the loop makes it, and all inputs are direct or fixed */
-    bool plain;      /* every operand is direct, fixed or level */
+    bool plain;      /* every operand is direct, fixed, level or cast */
     int across;      /* steps are blocks of BLOCK_ROWS rows along this dimension; 0: they are not */
     int64_t width;   /* of a block, along dimension 0 */
 } run;
@@ -194,27 +198,49 @@ static void run_steps(const run *r, fac_cursor *c, tiles *t, int64_t left) {
     }
 }
 
+/* m elements of every operand of `set` that is cast, `from` elements after its address in `at`, to its tile or from there. */
+static inline void cast_piece(const run *r, unsigned set, char *const *at, char *const *p, int64_t from, int64_t m) {
+    for (int i = 0; set; i++, set >>= 1) {
+        if (!(set & 1u)) continue;
+        const fac_dtype own = (fac_dtype)r->it->op[i].dtype, want = (fac_dtype)r->want[i];
+        char *home = at[i] + from * item_of(own);
+        if (i < r->it->n_out)
+            fac__casts[own][want](home, 1, p[i], 1, m);
+        else
+            fac__casts[want][own](p[i], 1, home, 1, m);
+    }
+}
+
+/* m times the one value at `from` of operand i. */
+static void fill_level(const run *r, int i, const char *from, char *tile, int64_t m) {
+    const fac_dtype own = (fac_dtype)r->it->op[i].dtype, want = (fac_dtype)r->want[i];
+    alignas(16) char one[16];
+    if (own != want) fac__casts[want][own](one, 1, from, 1, 1);
+    fac__items_copy((size_t)item_of(want), tile, item_of(want), own == want ? from : one, 0, m);
+}
+
 /* One row, from the addresses `at` on, in pieces; p holds the tiles of the operands that have one. */
 static inline void run_row(const run *r, char *const *at, char **p, int64_t n) {
     const fac_iter *it = r->it;
     for (int i = 0; i < it->n; i++) {
-        if (has(r->direct, i)) {
+        if (has(r->direct, i))
             p[i] = at[i];
-        } else if (has(r->level, i)) {
-            const int64_t item = item_of((fac_dtype)r->want[i]);
-            fac__items_copy((size_t)item, p[i], item, at[i], 0, fac__min(r->tile, n));
-        }
+        else if (has(r->level, i))
+            fill_level(r, i, at[i], p[i], fac__min(r->tile, n));
     }
+    const unsigned made = r->cast & ((1u << it->n_out) - 1), read = r->cast ^ made;
     for (int64_t m, rest = n; rest > 0; rest -= m) {
         m = fac__min(rest, r->tile);
+        cast_piece(r, read, at, p, n - rest, m);
         r->loop(p, m, r->args);
+        cast_piece(r, made, at, p, n - rest, m);
         if (rest == m) break;
         for (int i = 0; i < it->n; i++)
             if (has(r->direct, i)) p[i] += m * it->nest.stride[i][0];
     }
 }
 
-/* Nothing is gathered or converted: loops run over pieces of rows, whose addresses only move on. Of whole rows along the second
+/* Nothing is gathered: loops run over pieces of rows, whose addresses only move on. Of whole rows along the second
    dimension the cursor is moved once. */
 static void run_plain(const run *r, fac_cursor *c, tiles *t, int64_t left) {
     const fac_iter *it = r->it;
@@ -364,21 +390,35 @@ static void plan_operand(run *r, int i) {
         r->fixed |= 1u << i;
         return;
     }
+    /* An input that promotion turned into a half is rounded to it before it is converted on. */
+    const bool at_once = o->dtype == r->want[i] || i < it->n_out || o->dtype == it->common || !fac__is_half(it->common);
     bool lies_well = r->rows ? it->nest.stride[i][0] == item : contiguous_over_all(it, i);
     if (i < it->n_out && r->may_stream && it->nest.ndim == 1 && lies_well && it->nest.count * item >= FAC_STREAM_BYTES)
         r->stream |= 1u << i;
     else if (lies_well && o->dtype == r->want[i])
         r->direct |= 1u << i;
-    else if (i >= it->n_out && r->rows && it->nest.stride[i][0] == 0 && o->dtype == r->want[i])
+    else if (lies_well && at_once)
+        r->cast |= 1u << i;
+    else if (i >= it->n_out && r->rows && it->nest.stride[i][0] == 0 && at_once)
         r->level |= 1u << i;
+}
+
+/* The first input whose tile may hold the result, too, where that is converted; 0 if there is none. */
+static int shares_with_result(const run *r) {
+    for (int i = r->it->n_out; r->plain && has(r->cast, 0) && i < r->it->n; i++)
+        if (has(r->cast, i) && r->want[i] == r->want[0]) return i;
+    return 0;
 }
 
 /* Operands that are not direct share the tiles' bytes. */
 static void plan_tiles(run *r) {
     enum { RAW = 2, ALIGN = 64 };
+    const int shared = shares_with_result(r);
     for (int i = 0; i < r->it->n; i++)
-        if (!has(r->direct, i)) r->tile_of[i] = r->n_tiles++;
-    r->tile_bytes = fac__min(TILE_BYTES, TILES_BYTES / (r->n_tiles + RAW) / ALIGN * ALIGN);
+        if (!has(r->direct, i)) r->tile_of[i] = shared && i == shared ? r->tile_of[0] : r->n_tiles++;
+    const int raw = r->plain ? 0 : RAW;
+    r->tile_bytes = fac__min(r->plain && r->cast ? CAST_BYTES : TILE_BYTES,
+                             TILES_BYTES / fac__max(1, r->n_tiles + raw) / ALIGN * ALIGN);
 }
 
 static void plan_run(run *r) {
@@ -393,10 +433,11 @@ static void plan_run(run *r) {
     }
     r->burst = r->stream == 1 && r->loop && it->n_out == 1 && it->op[0].dtype == r->want[0] &&
                (r->direct | r->fixed | 1u) + 1 == 1u << it->n;
-    r->plain = r->loop && r->rows && it->nest.ndim > 0 && (r->direct | r->fixed | r->level) + 1 == 1u << it->n;
+    r->plain =
+        r->loop && r->rows && it->nest.ndim > 0 && (r->direct | r->fixed | r->level | r->cast) + 1 == 1u << it->n;
     plan_tiles(r);
     const bool all_direct = r->direct + 1 == 1u << it->n;
-    const int64_t most = r->stream ? STREAM_TILE_BYTES : r->plain && r->level ? LEVEL_BYTES : TILE_BYTES;
+    const int64_t most = r->stream ? STREAM_TILE_BYTES : r->plain && r->level && !r->cast ? LEVEL_BYTES : CAST_BYTES;
     r->tile = all_direct ? INT64_MAX : fac__min(most, r->tile_bytes) / widest;
     r->width = r->tile / BLOCK_ROWS / 8 * 8;
 }
@@ -415,10 +456,20 @@ fac_status fac__cpu_run(const fac_iter *it, fac_loop loop, const uint8_t *want, 
     return run_all(&(run){.it = it, .loop = loop, .want = want, .args = args, .may_stream = true});
 }
 
-/* Whether all operands are tensors of one dtype: a number beside f16 or bf16 is not rounded to it. */
+/* Whether operand i is a number that a half of dtype d holds. */
+static bool holds_number(const fac_iter *it, int i, fac_dtype d) {
+    float x, back;
+    uint16_t half;
+    fac_iter_number(it, i, FAC_F32, &x);
+    fac__convert(&half, d, &x, FAC_F32);
+    fac__convert(&back, FAC_F32, &half, d);
+    return back == x;
+}
+
+/* Whether all operands are tensors of one dtype, which is a half: a number beside it is not rounded to it. */
 static bool all_of(const fac_iter *it, fac_dtype dtype) {
     for (int i = 0; i < it->n; i++)
-        if (it->op[i].is_scalar || it->op[i].dtype != dtype) return false;
+        if (it->op[i].is_scalar ? !holds_number(it, i, dtype) : it->op[i].dtype != dtype) return false;
     return true;
 }
 

@@ -33,39 +33,25 @@ static fac_status check_floating(const char *name, const fac_tensor *t) {
 }
 
 /* From -1 to 1: the middles of n cells, or with align_corners the ends of n - 1. */
-static fac_tensor *coordinates(fac_tensor *like, int64_t n, bool align_corners) {
-    const fac_dtype d = (fac_dtype)like->dtype;
+static fac_tensor *coordinates(fac_tensor *like, int64_t n, bool align_corners, fac_dtype d) {
     if (n == 1) return fac__s_new_zeros(like, FAC_INTS(1), d, FAC_STRIDED, like->device, (fac_opt_num){0});
     fac_tensor *t =
         fac__s_linspace(fac_scalar_i_(-1), fac_scalar_i_(1), n, d, FAC_STRIDED, like->device, (fac_opt_num){0});
     return align_corners ? t : fac__s_div_Scalar(scaled(t, (double)(n - 1)), fac_scalar_i_(n));
 }
 
-/* The points of the grid that is not moved, with a last coordinate of 1: [n, points, nd + 1]. */
-static fac_tensor *base_grid(fac_tensor *like, fac_ints size, bool align_corners) {
-    const size_t nd = size.n - 2;
-    const fac_ints spatial = {size.v + 2, nd};
-    fac_tensor *parts[FAC_GRID_DIMS + 1];
-    for (size_t k = 0; k < nd; k++) { /* the first coordinate is along the last dimension */
-        int64_t shape[FAC_GRID_DIMS] = {1, 1, 1};
-        shape[nd - 1 - k] = spatial.v[nd - 1 - k];
-        fac_tensor *line = coordinates(like, spatial.v[nd - 1 - k], align_corners);
-        parts[k] = fac__s_expand(fac__s_reshape(line, (fac_ints){shape, nd}), spatial, false);
-    }
-    parts[nd] = fac__s_new_ones(like, spatial, (fac_dtype)like->dtype, FAC_STRIDED, like->device, (fac_opt_num){0});
-    for (size_t k = 0; k <= nd; k++)
-        if (!parts[k]) return NULL;
-    fac_tensor *points = fac__s_stack((fac_tensors){parts, nd + 1}, -1);
-    points = fac__s_reshape(points, FAC_INTS(1, -1, (int64_t)nd + 1));
-    return fac__s_expand(points, FAC_INTS(size.v[0], -1, (int64_t)nd + 1), false);
-}
+/* A grid's points: their number along each dimension, and the dtype of their coordinates. Halves are computed in f32 and rounded once. */
+typedef struct points {
+    fac_ints size; /* [n, c, spatial...] */
+    bool align_corners;
+    fac_dtype dtype;
+} points;
 
-/* A line of coordinates along spatial dimension d of `nd`, to go with [N, ..., nd]. */
-static fac_tensor *line_along(fac_tensor *like, fac_ints size, size_t d, bool align_corners) {
-    const size_t nd = size.n - 2;
-    int64_t shape[FAC_GRID_DIMS + 2] = {1, 1, 1, 1, 1};
-    shape[1 + d] = size.v[2 + d];
-    return fac__s_reshape(coordinates(like, size.v[2 + d], align_corners), (fac_ints){shape, nd + 2});
+static fac_dtype computed_in(fac_dtype d) { return fac__is_half(d) ? FAC_F32 : d; }
+
+/* Those along spatial dimension d, in the dtype that computes. */
+static fac_tensor *line_along(fac_tensor *like, const points *p, size_t d) {
+    return cast(coordinates(like, p->size.v[2 + d], p->align_corners, p->dtype), computed_in(p->dtype));
 }
 
 /* Column k of the matrices, [N, 1, ..., nd]. */
@@ -76,26 +62,29 @@ static fac_tensor *column_of(fac_tensor *theta, size_t nd, size_t k) {
 }
 
 /* The sum over the coordinates of a column times a line each: the last one alone makes something of the grid's size. */
-static fac_tensor *moved_grid(fac_tensor *theta, fac_ints size, bool align_corners) {
-    const size_t nd = size.n - 2;
-    fac_tensor *points = column_of(theta, nd, nd);
-    for (size_t d = 0; d < nd; d++) /* the first coordinate is along the last dimension */
-        points = add(points, mul(column_of(theta, nd, nd - 1 - d), line_along(theta, size, d, align_corners)));
-    return points;
+static fac_tensor *moved_grid(fac_tensor *theta, const points *p) {
+    const size_t nd = p->size.n - 2;
+    fac_tensor *moved = column_of(theta, nd, nd);
+    for (size_t d = 0; d < nd; d++) { /* the first coordinate is along the last dimension */
+        int64_t shape[FAC_GRID_DIMS + 2] = {1, 1, 1, 1, 1};
+        shape[1 + d] = p->size.v[2 + d];
+        fac_tensor *line = fac__s_reshape(line_along(theta, p, d), (fac_ints){shape, nd + 2});
+        moved = add(moved, mul(column_of(theta, nd, nd - 1 - d), line));
+    }
+    return moved;
 }
 
 /* The gradient of each column: sums over all dimensions but one, and of those times the line of coordinates. */
-static fac_tensor *columns_of_grad(fac_tensor *grad, fac_ints size, bool align_corners) {
-    const size_t nd = size.n - 2;
+static fac_tensor *columns_of_grad(fac_tensor *grad, const points *p) {
+    const size_t nd = p->size.n - 2;
     fac_tensor *columns[FAC_GRID_DIMS + 1];
     for (size_t d = 0; d < nd; d++) {
         int64_t others[FAC_GRID_DIMS];
         size_t n = 0;
         for (size_t k = 0; k < nd; k++)
             if (k != d) others[n++] = 1 + (int64_t)k;
-        fac_tensor *sums = fac__s_sum_dim_IntList(grad, (fac_ints){others, n}, false, FAC_DTYPE_DEFAULT);
-        fac_tensor *line =
-            fac__s_reshape(coordinates(grad, size.v[2 + d], align_corners), FAC_INTS(1, size.v[2 + d], 1));
+        fac_tensor *sums = fac__s_sum_dim_IntList(grad, (fac_ints){others, n}, false, computed_in(p->dtype));
+        fac_tensor *line = fac__s_reshape(line_along(grad, p, d), FAC_INTS(1, -1, 1));
         columns[nd - 1 - d] = sum_along(mul(sums, line), 1, false);
         if (d == 0) columns[nd] = sum_along(sums, 1, false);
     }
@@ -114,12 +103,8 @@ fac_status affine_grid_generator_composite(const fac_call_info *c, fac_tensor *t
               FAC_ERR_SHAPE, "Expected a batch of affine matrices of shape %lldx%lldx%lld, but got %s",
               (long long)size.v[0], (long long)nd, (long long)(nd + 1), FAC_SHAPE_TEXT(theta));
     FAC_SCOPE(s);
-    if (!fac__is_half((fac_dtype)theta->dtype)) return fac__give(out, moved_grid(theta, size, align_corners));
-    int64_t sizes[FAC_GRID_DIMS + 2];
-    sizes[0] = size.v[0], sizes[nd + 1] = nd;
-    memcpy(sizes + 1, size.v + 2, (size_t)nd * sizeof *sizes);
-    fac_tensor *points = fac__s_bmm(base_grid(theta, size, align_corners), fac__s_transpose_int(theta, 1, 2));
-    return fac__give(out, fac__s_reshape(points, (fac_ints){sizes, (size_t)nd + 2}));
+    const points p = {size, align_corners, (fac_dtype)theta->dtype};
+    return fac__give(out, cast(moved_grid(cast(theta, computed_in(p.dtype)), &p), p.dtype));
 }
 
 fac_status affine_grid_generator_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_ints size,
@@ -133,7 +118,6 @@ fac_status affine_grid_generator_backward_composite(const fac_call_info *c, fac_
     FAC_CHECK(fits, FAC_ERR_SHAPE, "grad %s is not of a grid for the size %s", FAC_SHAPE_TEXT(grad),
               fac__shape_text(size.v, (int)size.n, (char[256]){0}, 256));
     FAC_SCOPE(s);
-    if (!fac__is_half((fac_dtype)grad->dtype)) return fac__give(out, columns_of_grad(grad, size, align_corners));
-    fac_tensor *flat = fac__s_reshape(grad, FAC_INTS(size.v[0], -1, nd));
-    return fac__give(out, fac__s_bmm(fac__s_transpose_int(flat, 1, 2), base_grid(grad, size, align_corners)));
+    const points p = {size, align_corners, (fac_dtype)grad->dtype};
+    return fac__give(out, cast(columns_of_grad(grad, &p), p.dtype));
 }

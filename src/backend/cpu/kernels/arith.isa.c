@@ -97,6 +97,38 @@
 #include "backend/cpu/kernels/loops_of_type.h"
 #endif
 
+#if FAC_ISA_LEVEL < 2
+/* Of 16-bit floats what is done to bits alone. */
+static inline int half_order(int bits) { return bits & 0x8000 ? -(bits & 0x7fff) : bits; }
+/* The number next to a towards b, whose infinity is `most`: the neighbour's bits are neighbours, too. */
+static inline int half_next(int a, int b, int most) {
+    const int quiet = (most & -most) >> 1, from = half_order(a), to = half_order(b);
+    const int away = from == 0 ? (b & 0x8000) | 1 : (to > from) == (from > 0) ? a + 1 : a - 1;
+    const int next = from == to ? b : away, of_b = (b & 0x7fff) > most ? b | quiet : next;
+    return (a & 0x7fff) > most ? a | quiet : of_b;
+}
+#define HALF_LOOP(name, RESULT)                                                                      \
+    static void name(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
+        uint16_t *out = FAC_OPERAND(0, uint16_t);                                                    \
+        const uint16_t *a = FAC_OPERAND(1, const uint16_t);                                          \
+        FAC_EACH(n) out[i] = (uint16_t)(RESULT);                                                     \
+    }
+#define OTHER FAC_OPERAND(2, const uint16_t)[i]
+HALF_LOOP(half_neg, a[i] ^ 0x8000u)
+HALF_LOOP(half_abs, a[i] & 0x7fffu)
+HALF_LOOP(half_copysign, (a[i] & 0x7fffu) | (OTHER & 0x8000u))
+HALF_LOOP(half_nextafter_f16, half_next(a[i], OTHER, 0x7c00))
+HALF_LOOP(half_nextafter_bf16, half_next(a[i], OTHER, 0x7f80))
+
+static void install_halves(fac_loop (*table)[FAC_DTYPE_COUNT]) {
+    table[FAC_LOOP_neg][FAC_F16] = table[FAC_LOOP_neg][FAC_BF16] = half_neg;
+    table[FAC_LOOP_abs][FAC_F16] = table[FAC_LOOP_abs][FAC_BF16] = half_abs;
+    table[FAC_LOOP_copysign][FAC_F16] = table[FAC_LOOP_copysign][FAC_BF16] = half_copysign;
+    table[FAC_LOOP_nextafter_half][FAC_F16] = half_nextafter_f16;
+    table[FAC_LOOP_nextafter_half][FAC_BF16] = half_nextafter_bf16;
+}
+#endif
+
 #if FAC_ISA_LEVEL >= 1
 #define FAC_LOOPS_BF16(X) \
     X(add, FAC_BF16_TWO)  \
@@ -105,40 +137,37 @@
     X(div, FAC_BF16_TWO)  \
     X(relu, FAC_BF16_ONE) X(hardswish, FAC_BF16_ONE) X(sigmoid_backward, FAC_BF16_TWO) X(tanh_backward, FAC_BF16_TWO)
 FAC_LOOPS_BF16(FAC_BF16_LOOP)
-
-/* Over f16 likewise; compilers do not vectorise its conversions. */
-#if FAC_ISA_LEVEL >= 2
-#define F16_VECTOR __m256i
-#define F32_OF(h) ((fac_vf32)_mm512_cvtph_ps(h))
-#define F16_OF(x) _mm512_cvtps_ph((__m512)(x), _MM_FROUND_TO_NEAREST_INT)
-#else
-#define F16_VECTOR __m128i
-#define F32_OF(h) ((fac_vf32)_mm256_cvtph_ps(h))
-#define F16_OF(x) _mm256_cvtps_ph((__m256)(x), _MM_FROUND_TO_NEAREST_INT)
 #endif
-#define F16_LOOP(name, operation)                                                                                 \
-    static void loop_##name##_f16(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
-        char *out = p[0];                                                                                         \
-        const char *a = p[1], *b = p[2];                                                                          \
-        F16_VECTOR x, y;                                                                                          \
-        for (size_t m; n > 0; n -= FAC_LANES_F32, a += sizeof x, b += sizeof x, out += sizeof x) {                \
-            m = n < FAC_LANES_F32 ? 2 * (size_t)n : sizeof x;                                                     \
-            if (FAC_LIKELY(m == sizeof x)) {                                                                      \
-                memcpy(&x, a, sizeof x), memcpy(&y, b, sizeof y);                                                 \
-                x = F16_OF(F32_OF(x) operation F32_OF(y));                                                        \
-                memcpy(out, &x, sizeof x);                                                                        \
-            } else {                                                                                              \
-                x = y = (F16_VECTOR){0};                                                                          \
-                memcpy(&x, a, m), memcpy(&y, b, m);                                                               \
-                x = F16_OF(F32_OF(x) operation F32_OF(y));                                                        \
-                memcpy(out, &x, m);                                                                               \
-            }                                                                                                     \
-        }                                                                                                         \
+
+#if FAC_ISA_LEVEL == 1
+/* Over f16 likewise; compilers do not vectorise its conversions, which bound these loops: longer vectors gain nothing. */
+static inline fac_vf32 load_f16(const uint16_t *p) {
+    return (fac_vf32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline float number(const fac_loop_args *args) { return (float)args->v[0].real; }
+/* Of operands OF(k). */
+#define FORMULA_add(OF) OF(1) + OF(2)
+#define FORMULA_sub(OF) OF(1) - OF(2)
+#define FORMULA_mul(OF) OF(1) * OF(2)
+#define FORMULA_div(OF) OF(1) / OF(2)
+#define FORMULA_reciprocal(OF) 1.0f / OF(1)
+#define FORMULA_addcmul(OF) OF(1) + OF(2) * number(args) * OF(3)
+#define FORMULA_addcdiv(OF) OF(1) + OF(2) * number(args) / OF(3)
+#define SOME_OF(k) load_f16(FAC_OPERAND(k, const uint16_t) + i)
+#define ONE_OF(k) _cvtsh_ss(FAC_OPERAND(k, const uint16_t)[i])
+#define F16_LOOP(name)                                                                                             \
+    static void loop_##name##_f16(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) {  \
+        uint16_t *out = FAC_OPERAND(0, uint16_t);                                                                  \
+        int64_t i = 0;                                                                                             \
+        for (; i + FAC_LANES_F32 <= n; i += FAC_LANES_F32) {                                                       \
+            const fac_vf32 y = FORMULA_##name(SOME_OF);                                                            \
+            _mm_storeu_si128((__m128i *)(void *)(out + i), _mm256_cvtps_ph((__m256)y, _MM_FROUND_TO_NEAREST_INT)); \
+        }                                                                                                          \
+        for (; i < n; i++) out[i] = _cvtss_sh(FORMULA_##name(ONE_OF), _MM_FROUND_TO_NEAREST_INT);                  \
     }
-F16_LOOP(add, +)
-F16_LOOP(sub, -)
-F16_LOOP(mul, *)
-F16_LOOP(div, /)
+#define F16_INSTALL(name) table[FAC_LOOP_##name][FAC_F16] = loop_##name##_f16;
+#define LOOPS_F16(X) X(add) X(sub) X(mul) X(div) X(reciprocal) X(addcmul) X(addcdiv)
+LOOPS_F16(F16_LOOP)
 #endif
 
 void FAC_ISA_NAME(fac__install_arith)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
@@ -151,10 +180,12 @@ void FAC_ISA_NAME(fac__install_arith)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_i64(table);
     install_u8(table);
     install_bool(table);
+    install_halves(table);
 #endif
 #if FAC_ISA_LEVEL >= 1
     FAC_LOOPS_BF16(FAC_BF16_INSTALL)
-    table[FAC_LOOP_add][FAC_F16] = loop_add_f16, table[FAC_LOOP_sub][FAC_F16] = loop_sub_f16;
-    table[FAC_LOOP_mul][FAC_F16] = loop_mul_f16, table[FAC_LOOP_div][FAC_F16] = loop_div_f16;
+#endif
+#if FAC_ISA_LEVEL == 1
+    LOOPS_F16(F16_INSTALL)
 #endif
 }

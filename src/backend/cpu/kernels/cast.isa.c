@@ -1,5 +1,6 @@
 /* Conversions between all dtypes. The eight plain types convert directly to one another; f16 and bf16 go
    through f32, complex numbers through their real type, in pieces that stay in L1. Also copying past the cache. */
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/half.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/loop_macros.h"
@@ -123,6 +124,27 @@ FAC_CAST(bf16, uint16_t, f32, float, fac__bf16_to_f32(x))
 FAC_CAST(bf16, uint16_t, f64, double, fac__bf16_to_f32(x))
 FAC_CAST(f32, float, bf16, uint16_t, fac__f32_to_bf16(x))
 FAC_CAST(f64, double, bf16, uint16_t, fac__f32_to_bf16((float)x))
+
+#if FAC_ISA_LEVEL >= 2
+/* By the instruction, which takes numbers below the normal range for zero: where there is one of those, it is converted as ever. */
+__attribute__((target("avx512bf16"))) static void f32_bf16_by_instruction(void *dst, int64_t ds, const void *src,
+                                                                          int64_t ss, int64_t n) {
+    enum { STEP = 32, SUBNORMAL = 0x20 };
+    uint16_t *out = dst;
+    const float *a = src;
+    int64_t i = 0;
+    for (; ds == 1 && ss == 1 && i + STEP <= n; i += STEP) {
+        const __m512 low = _mm512_loadu_ps(a + i), high = _mm512_loadu_ps(a + i + STEP / 2);
+        if (FAC_UNLIKELY(_mm512_fpclass_ps_mask(low, SUBNORMAL) | _mm512_fpclass_ps_mask(high, SUBNORMAL))) {
+            f32_bf16_n(out + i, 1, a + i, 1, STEP);
+        } else {
+            const __m512bh both = _mm512_cvtne2ps_pbh(high, low);
+            memcpy(out + i, &both, sizeof both);
+        }
+    }
+    if (i < n) f32_bf16_n(out + i, ds, a + i, ss, n - i);
+}
+#endif
 
 /* ---- complex ------------------------------------------------------------------------------------------------------------ */
 
@@ -270,4 +292,7 @@ void FAC_ISA_NAME(fac__install_casts)(fac_cast (*table)[FAC_DTYPE_COUNT], fac_st
     table[FAC_I32][FAC_I32] = table[FAC_F32][FAC_F32] = copy_4,
     table[FAC_I64][FAC_I64] = table[FAC_F64][FAC_F64] = copy_8;
     *stream = stream_copy;
+#if FAC_ISA_LEVEL >= 2
+    if (fac__cpu_bf16) table[FAC_BF16][FAC_F32] = f32_bf16_by_instruction;
+#endif
 }

@@ -153,6 +153,16 @@ static inline float one_bf16(uint16_t x) {
         *(float *)vacc = (float)(sum + tail);                                             \
     }
 SUM_ROW_OF(sum_row_bf16, uint16_t, load_bf16, one_bf16)
+#if FAC_ISA_LEVEL >= 1
+static inline fac_vf32 load_f16(const uint16_t *p) {
+#if FAC_VECTOR_BYTES == 64
+    return (fac_vf32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+#else
+    return (fac_vf32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+#endif
+}
+SUM_ROW_OF(sum_row_f16, uint16_t, load_f16, _cvtsh_ss)
+#endif
 SUM_ROW_OF(sum_row_numbers, float, load_number, ONE_NUMBER)
 SUM_ROW_OF(sum_row_abs, float, load_abs, fabsf)
 SUM_ROW_OF(sum_row_squares, float, load_square, ONE_SQUARE)
@@ -172,6 +182,9 @@ SUM_ROW_F64(sum_row_numbers_f64, sum_lanes_numbers_f64, ONE_NUMBER)
 fac_fold_row_fn FAC_ISA_NAME(fac__fold_sum_of)(fac_dtype d, fac_tile_map map) {
     if (d == FAC_F64) return map == FAC_MAP_NAN_TO_ZERO ? sum_row_numbers_f64 : NULL;
     if (d == FAC_BF16 && map == FAC_MAP_NONE) return sum_row_bf16;
+#if FAC_ISA_LEVEL >= 1
+    if (d == FAC_F16 && map == FAC_MAP_NONE) return sum_row_f16;
+#endif
     if (d != FAC_F32) return NULL;
     return map == FAC_MAP_NAN_TO_ZERO ? sum_row_numbers
            : map == FAC_MAP_ABS       ? sum_row_abs
@@ -432,6 +445,33 @@ COL(min_col_i64, int64_t, SMALLER_INT)
     }
 SUM_COL(sum_col_f32, float)
 SUM_COL(sum_col_f64, double)
+
+/* The same of four rows of halves, which become floats on the way, in whole vectors. */
+#define SUM_COL_OF(NAME, LOAD)                                                                                       \
+    static void NAME(const uint16_t *x, int64_t ld, int64_t w, float *acc) {                                         \
+        for (int64_t j = 0; j < w; j += V32) {                                                                       \
+            const fac_vf32 low = LOAD(x + j) + LOAD(x + ld + j), high = LOAD(x + 2 * ld + j) + LOAD(x + 3 * ld + j); \
+            fac_store_f32(acc + j, fac_load_f32(acc + j) + (low + high));                                            \
+        }                                                                                                            \
+    }
+SUM_COL_OF(sum_col_bf16, load_bf16)
+#if FAC_ISA_LEVEL >= 1
+SUM_COL_OF(sum_col_f16, load_f16)
+#endif
+
+int64_t FAC_ISA_NAME(fac__fold_sum_halves)(fac_dtype d, const void *vx, int64_t ld, int64_t rows, int64_t w,
+                                           float *acc) {
+    const uint16_t *x = vx;
+#if FAC_ISA_LEVEL >= 1
+    void (*const four)(const uint16_t *, int64_t, int64_t, float *) = d == FAC_F16 ? sum_col_f16 : sum_col_bf16;
+#else
+    void (*const four)(const uint16_t *, int64_t, int64_t, float *) = sum_col_bf16;
+    if (d == FAC_F16) return 0;
+#endif
+    const int64_t done = w % V32 ? 0 : rows / 4 * 4;
+    for (int64_t i = 0; i < done; i += 4) four(x + i * ld, ld, w, acc);
+    return done;
+}
 
 static void sum_col_c128(const void *x, int64_t ld, int64_t rows, int64_t w, void *acc) {
     sum_col_f64(x, 2 * ld, rows, 2 * w, acc);

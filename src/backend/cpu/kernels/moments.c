@@ -1,7 +1,7 @@
 /* Variance and standard deviation. Runs of at most 4096 elements (16 KiB, so the second pass reads L1) are reduced to count,
    mean and sum of squared differences by two passes; these are merged in double, in order (Chan, Golub, LeVeque 1979).
-   Strips of neighbouring outputs do the same over 128 rows at a time; where the rows cannot be read in place, row by row with
-   Welford's update in double. Complex: the sum of both parts'. */
+   Strips of neighbouring outputs do the same over 128 rows at a time; those of other dtypes and layouts are converted first, but for
+   layouts of more than one reduced dimension, which go row by row with Welford's update in double. Complex: the sum of both parts'. */
 #include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/kernels/reduction.h"
@@ -214,42 +214,43 @@ static void welford_f32(strip *s, const float *x, int64_t w, double n) {
 #define welford_f64 welford
 
 /* merge_strip: merges the moments of `more` rows into those of `n`, which are 0 where n is. */
-#define DIRECT(T, S)                                                                                   \
-    static bool all_finite_##S(const T *mean, const T *m2, int64_t w) {                                \
-        bool finite = true;                                                                            \
-        for (int64_t k = 0; k < w; k++) finite &= isfinite(mean[k] + m2[k]) != 0;                      \
-        return finite;                                                                                 \
-    }                                                                                                  \
-    static void merge_strip_##S(strip *restrict s, const T *restrict mean, const T *restrict low,      \
-                                const T *restrict m2, int64_t w, double n, double more) {              \
-        double part = more / (n + more), cross = n * part;                                             \
-        for (int64_t k = 0; k < w; k++) {                                                              \
-            double gap = ((double)mean[k] - s->mean[k]) + ((double)low[k] - s->low[k]);                \
-            if (n > 0)                                                                                 \
-                normalise(&s->mean[k], &s->low[k], gap *part);                                         \
-            else                                                                                       \
-                s->mean[k] = (double)mean[k], s->low[k] = (double)low[k];                              \
-            s->m2[k] += (double)m2[k] + gap * gap * cross;                                             \
-        }                                                                                              \
-    }                                                                                                  \
-    static void fold_strip_##S(const T *x, int64_t ld, int64_t w, int64_t rows, strip *s) {            \
-        T mean[STRIP], low[STRIP], m2[STRIP];                                                          \
-        for (int64_t i = 0; i < rows; i += STRIP_ROWS, x += STRIP_ROWS * ld) {                         \
-            int64_t some = fac__min(STRIP_ROWS, rows - i);                                             \
-            FAC_ISA_PICK(fac__moments_strip_##S)(x, ld, some, w, mean, low, m2);                       \
-            if (FAC_UNLIKELY(!all_finite_##S(mean, m2, w))) {                                          \
-                for (int64_t k = 0; k < w; k++) s->mean[k] += s->low[k], s->low[k] = 0;                \
-                for (int64_t r = 0; r < some; r++) welford_##S(s, x + r * ld, w, (double)(i + r + 1)); \
-                continue;                                                                              \
-            }                                                                                          \
-            merge_strip_##S(s, mean, low, m2, w, (double)i, (double)some);                             \
-        }                                                                                              \
+#define DIRECT(T, S)                                                                                        \
+    static bool all_finite_##S(const T *mean, const T *m2, int64_t w) {                                     \
+        bool finite = true;                                                                                 \
+        for (int64_t k = 0; k < w; k++) finite &= isfinite(mean[k] + m2[k]) != 0;                           \
+        return finite;                                                                                      \
+    }                                                                                                       \
+    static void merge_strip_##S(strip *restrict s, const T *restrict mean, const T *restrict low,           \
+                                const T *restrict m2, int64_t w, double n, double more) {                   \
+        double part = more / (n + more), cross = n * part;                                                  \
+        for (int64_t k = 0; k < w; k++) {                                                                   \
+            double gap = ((double)mean[k] - s->mean[k]) + ((double)low[k] - s->low[k]);                     \
+            if (n > 0)                                                                                      \
+                normalise(&s->mean[k], &s->low[k], gap *part);                                              \
+            else                                                                                            \
+                s->mean[k] = (double)mean[k], s->low[k] = (double)low[k];                                   \
+            s->m2[k] += (double)m2[k] + gap * gap * cross;                                                  \
+        }                                                                                                   \
+    }                                                                                                       \
+    /* `before` of the rows are in s already. */                                                            \
+    static void fold_strip_##S(const T *x, int64_t ld, int64_t w, int64_t before, int64_t rows, strip *s) { \
+        T mean[STRIP], low[STRIP], m2[STRIP];                                                               \
+        for (int64_t i = before; i < before + rows; i += STRIP_ROWS, x += STRIP_ROWS * ld) {                \
+            int64_t some = fac__min(STRIP_ROWS, before + rows - i);                                         \
+            FAC_ISA_PICK(fac__moments_strip_##S)(x, ld, some, w, mean, low, m2);                            \
+            if (FAC_UNLIKELY(!all_finite_##S(mean, m2, w))) {                                               \
+                for (int64_t k = 0; k < w; k++) s->mean[k] += s->low[k], s->low[k] = 0;                     \
+                for (int64_t r = 0; r < some; r++) welford_##S(s, x + r * ld, w, (double)(i + r + 1));      \
+                continue;                                                                                   \
+            }                                                                                               \
+            merge_strip_##S(s, mean, low, m2, w, (double)i, (double)some);                                  \
+        }                                                                                                   \
     }
 DIRECT(float, f32)
 DIRECT(double, f64)
 
-/* Rows [begin, end) of w neighbouring outputs. */
-static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin, int64_t end, strip *s) {
+/* Rows [begin, end) of w neighbouring outputs; `rows` is room for those that are converted. */
+static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin, int64_t end, float *rows, strip *s) {
     const fac_nest *red = &j->split.reduced;
     int64_t step = fac__nest_step(&j->split.kept, 0), item = fac__dtype_size(j->in_dtype);
     fac_cursor c;
@@ -259,9 +260,19 @@ static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin,
         const int64_t ld = fac__nest_step(red, 0);
         base += begin * ld * item;
         if (j->kind == FAC_ACC_F32)
-            fold_strip_f32((const float *)(const void *)base, ld, w, end - begin, s);
+            fold_strip_f32((const float *)(const void *)base, ld, w, 0, end - begin, s);
         else
-            fold_strip_f64((const double *)(const void *)base, ld, w, end - begin, s);
+            fold_strip_f64((const double *)(const void *)base, ld, w, 0, end - begin, s);
+        return;
+    }
+    if (j->kind == FAC_ACC_F32 && red->ndim <= 1) {
+        for (int64_t i = begin; i < end; i += STRIP_ROWS) {
+            const int64_t some = fac__min(STRIP_ROWS, end - i);
+            for (int64_t r = 0; r < some; r++)
+                fac__tile_load(FAC_ACC_F32, rows + r * w, base + (i + r) * fac__nest_step(red, 0) * item, j->in_dtype,
+                               step, w);
+            fold_strip_f32(rows, w, w, i - begin, some, s);
+        }
         return;
     }
     fac__nest_seek(red, 1, begin, &c);
@@ -273,7 +284,7 @@ static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin,
 }
 
 /* Task i is block b of strip t of outer output o, with i = (o * strips + t) * blocks + b. */
-static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
+static fac_status run_columns(void *ctx, int64_t begin, int64_t end, void *rows) {
     const job *j = ctx;
     const fac_nest *kept = &j->split.kept;
     for (int64_t i = begin; i < end; i++) {
@@ -283,7 +294,7 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
         fac_cursor c;
         strip s;
         fac__nest_seek(kept, 3, o * j->width + at, &c);
-        fold_strip(j, j->in + c.offset[0] * fac__dtype_size(j->in_dtype), w, first, last, &s);
+        fold_strip(j, j->in + c.offset[0] * fac__dtype_size(j->in_dtype), w, first, last, rows, &s);
         for (int64_t k = 0; k < w; k++) {
             moments m = {(double)(last - first), {s.mean[k], 0}, s.m2[k], {s.low[k], 0}};
             if (j->partial)
@@ -307,7 +318,9 @@ static fac_status reduce_columns(job *j) {
         if (!j->partial) return fac_error();
     }
     int64_t cost = fac__min(n, FAC_COL_BLOCK) * fac__min(j->width, STRIP);
-    fac_status st = fac__parallel_for(0, items, fac__grain(FAC_GRAIN, cost), run_columns, j);
+    const bool as_they_are = j->kind != FAC_ACC_F32 || (j->direct && fac__nest_step(kept, 0) == 1);
+    const int64_t room = as_they_are ? 0 : STRIP_ROWS * STRIP * (int64_t)sizeof(float);
+    fac_status st = fac__parallel_for_scratch(0, items, fac__grain(FAC_GRAIN, cost), room, run_columns, j);
     for (int64_t i = 0; j->partial && st == FAC_OK && i < kept->count; i++) {
         fac_cursor c;
         merge_all(&j->partial[i * j->blocks], j->blocks);

@@ -46,28 +46,37 @@ static void stat_set(const fac_rows *r, int64_t i, double v) {
     if (r->data) fac__tile_store(FAC_ACC_F64, &v, r->data + i * fac__dtype_size(r->dtype), r->dtype, 1, 1);
 }
 
-enum { SHORT = 64 };
-static bool is_short(const job *j) {
-    const fac_dtype d = j->x.dtype;
-    return fac__acc_is(j->kind, d) && j->n <= SHORT && j->y.dtype == d && (!j->mean.data || j->mean.dtype == d) &&
-           (!j->rstd.data || j->rstd.dtype == d);
+enum { SHORT = 64, SHORT_ROWS = 64, SHORT_PIECE = 1024 };
+static bool is_short(const job *j) { return j->n <= SHORT && (j->kind == FAC_ACC_F32 || j->kind == FAC_ACC_F64); }
+
+/* `count` rows from row i on as one. */
+static fac_rows run_of(const fac_rows *r, int64_t i, int64_t count) {
+    fac_rows run = *r;
+    run.n = r->n * count;
+    if (r->data) run.data += i * r->n * fac__dtype_size(r->dtype);
+    return run;
 }
 
 /* Rows that are so short that a call for each would be most of the work. */
 static void short_rows(const job *j, int64_t begin, int64_t end) {
-#define SHORT_ROWS(T, S)                                                                                           \
-    {                                                                                                              \
-        T *const x = (T *)(void *)j->x.data, *const y = (T *)(void *)j->y.data, *mean = (T *)(void *)j->mean.data, \
-                 *rstd = (T *)(void *)j->rstd.data;                                                                \
-        FAC_ISA_PICK(fac__norm_short_rows_##S)                                                                     \
-        (x + begin * j->n, j->n, end - begin, j->centred, j->eps, j->w_row, j->b_row, y + begin * j->n,            \
-         mean ? mean + begin : NULL, rstd ? rstd + begin : NULL);                                                  \
+    double room[2][SHORT_PIECE], found[2][SHORT_ROWS]; /* of the kind */
+    const int64_t some = fac__min(SHORT_ROWS, SHORT_PIECE / fac__max(1, j->n));
+    for (int64_t i = begin; i < end; i += some) {
+        const int64_t m = fac__min(some, end - i);
+        const fac_rows x = run_of(&j->x, i, m), y = run_of(&j->y, i, m), mean = run_of(&j->mean, i, m),
+                       rstd = run_of(&j->rstd, i, m);
+        const void *given = fac__rows_read(&x, 0, room[0]);
+        void *made = fac__rows_place(&y, 0, room[1]);
+        void *means = mean.data ? fac__rows_place(&mean, 0, found[0]) : NULL;
+        void *rstds = rstd.data ? fac__rows_place(&rstd, 0, found[1]) : NULL;
+        if (j->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__norm_short_rows_f32)
+        (given, j->n, m, j->centred, j->eps, j->w_row, j->b_row, made, means, rstds);
+        else FAC_ISA_PICK(fac__norm_short_rows_f64)(given, j->n, m, j->centred, j->eps, j->w_row, j->b_row, made, means,
+                                                    rstds);
+        fac__rows_put(&y, 0, made);
+        fac__rows_put(&mean, 0, means);
+        fac__rows_put(&rstd, 0, rstds);
     }
-    if (j->kind == FAC_ACC_F32)
-        SHORT_ROWS(float, f32)
-    else
-        SHORT_ROWS(double, f64)
-#undef SHORT_ROWS
 }
 
 static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *scratch) {

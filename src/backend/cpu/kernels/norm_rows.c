@@ -28,7 +28,7 @@ void *fac__rows_place(const fac_rows *r, int64_t i, void *buffer) {
 }
 
 void fac__rows_put(const fac_rows *r, int64_t i, const void *made) {
-    if (!fac__acc_is(r->kind, r->dtype)) fac__tile_store(r->kind, made, home(r, i), r->dtype, 1, r->n);
+    if (r->data && !fac__acc_is(r->kind, r->dtype)) fac__tile_store(r->kind, made, home(r, i), r->dtype, 1, r->n);
 }
 
 void fac__row_moments(fac_acc k, const void *x, int64_t n, double *mean, double *m2) {

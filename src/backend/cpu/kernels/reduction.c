@@ -21,6 +21,7 @@ typedef struct job {
     size_t in_item, out_item, acc_item;
     bool direct;            /* elements are accumulators already */
     bool plain_out;         /* so are results */
+    bool sums_halves;       /* in float, with nothing done to them before */
     fac_fold_row_fn sum_of; /* folds elements that are no accumulators yet, without a tile; NULL if there is none */
     int64_t blocks, outer, strips, width;
 } job;
@@ -314,14 +315,23 @@ static void fold_rows(const job *j, const char *base, int64_t rows, int64_t w, f
     int64_t step = fac__nest_step(&j->split.kept, 0);
     bool in_place = j->direct && step == 1;
     while (rows > 0) {
-        int64_t m = in_place ? fac__min(fac__nest_run(red, c), rows) : 1;
+        int64_t m = fac__min(fac__nest_run(red, c), rows), done = m;
         const char *p = base + c->offset[0] * (int64_t)j->in_item;
-        if (in_place) {
+        if (in_place)
             j->fns.col(p, fac__nest_step(red, 0), m, w, acc);
+        else
+            done = j->sums_halves && step == 1
+                       ? FAC_ISA_PICK(fac__fold_sum_halves)(j->in_dtype, p, fac__nest_step(red, 0), m, w, acc)
+                       : 0;
+        if (done) {
+            m = done;
         } else {
-            strip row;
-            load(j, &row, p, step, w);
-            j->fns.col(&row, w, 1, w, acc);
+            fac_tile_buf some;
+            m = fac__min(m, (int64_t)(sizeof some / j->acc_item) / w);
+            for (int64_t i = 0; i < m; i++)
+                load(j, (char *)&some + (size_t)(i * w) * j->acc_item,
+                     p + i * fac__nest_step(red, 0) * (int64_t)j->in_item, step, w);
+            j->fns.col(&some, w, m, w, acc);
         }
         fac__nest_advance(red, 1, m, c);
         rows -= m;
@@ -446,6 +456,8 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.direct = r->map == FAC_MAP_NONE && (!r->via || r->via == j.in_dtype) && fac__acc_is(r->kind, j.in_dtype);
     j.plain_out = fac__acc_is(r->kind, j.out_dtype);
     j.acc_item = fac__acc_size(r->kind);
+    j.sums_halves = r->op == FAC_FOLD_SUM && r->kind == FAC_ACC_F32 && r->map == FAC_MAP_NONE &&
+                    (!r->via || r->via == j.in_dtype) && fac__is_half(j.in_dtype);
     j.sum_of = r->op == FAC_FOLD_SUM && r->kind == (j.in_dtype == FAC_F64 ? FAC_ACC_F64 : FAC_ACC_F32) && !r->via
                    ? FAC_ISA_PICK(fac__fold_sum_of)(j.in_dtype, r->map)
                    : NULL;

@@ -19,8 +19,9 @@ typedef struct matrix {
     const char *src;
 } matrix;
 
-void fac__transpose_block(int64_t item, char *dst, int64_t dst_step, int64_t dst_stride, const char *src,
-                          int64_t src_stride, int64_t rows, int64_t cols) {
+/* One element after another. */
+static void each_element(int64_t item, char *dst, int64_t dst_step, int64_t dst_stride, const char *src,
+                         int64_t src_stride, int64_t rows, int64_t cols) {
     enum { PART = 8 }; /* lines that are at work: strides are often powers of two, whose lines crowd each other out */
 #define BLOCK(T)                                                         \
     for (int64_t from = 0; from < cols; from += PART)                    \
@@ -28,13 +29,49 @@ void fac__transpose_block(int64_t item, char *dst, int64_t dst_step, int64_t dst
             for (int64_t j = from; j < fac__min(from + PART, cols); j++) \
     *(T *)(void *)(dst + i * dst_stride + j * dst_step) =                \
         *(const T *)(const void *)(src + i * (int64_t)sizeof(T) + j * src_stride)
-    if (dst_step == item && item == 4 && fac__cpu_isa != FAC_ISA_DEFAULT)
+    FAC_ITEM_SWITCH(item, BLOCK)
+#undef BLOCK
+}
+
+/* 8 by 8 elements of two bytes, in registers: each of three rounds interleaves rows with those four further on. */
+static void square_2(char *dst, int64_t dst_stride, const char *src, int64_t src_stride) {
+    typedef uint16_t row __attribute__((vector_size(16)));
+    row r[8], next[8];
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) memcpy(&r[k], src + k * src_stride, sizeof r[k]);
+#pragma GCC unroll 3
+    for (int round = 0; round < 3; round++) {
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            next[2 * k] = __builtin_shufflevector(r[k], r[k + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+            next[2 * k + 1] = __builtin_shufflevector(r[k], r[k + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+        }
+        memcpy(r, next, sizeof r);
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < 8; k++) memcpy(dst + k * dst_stride, &r[k], sizeof r[k]);
+}
+
+static void transpose_2(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t rows,
+                        int64_t cols) {
+    const int64_t down = rows / 8 * 8, across = cols / 8 * 8;
+    for (int64_t i = 0; i < down; i += 8)
+        for (int64_t j = 0; j < across; j += 8)
+            square_2(dst + i * dst_stride + j * 2, dst_stride, src + i * 2 + j * src_stride, src_stride);
+    each_element(2, dst + across * 2, 2, dst_stride, src + across * src_stride, src_stride, rows, cols - across);
+    each_element(2, dst + down * dst_stride, 2, dst_stride, src + down * 2, src_stride, rows - down, across);
+}
+
+void fac__transpose_block(int64_t item, char *dst, int64_t dst_step, int64_t dst_stride, const char *src,
+                          int64_t src_stride, int64_t rows, int64_t cols) {
+    if (dst_step == item && item == 2)
+        transpose_2(dst, dst_stride, src, src_stride, rows, cols);
+    else if (dst_step == item && item == 4 && fac__cpu_isa != FAC_ISA_DEFAULT)
         FAC_ISA_PICK(fac__transpose_4)(dst, dst_stride, src, src_stride, rows, cols, false);
     else if (dst_step == item && item == 8)
         FAC_ISA_PICK(fac__transpose_8)(dst, dst_stride, src, src_stride, rows, cols);
     else
-        FAC_ITEM_SWITCH(item, BLOCK)
-#undef BLOCK
+        each_element(item, dst, dst_step, dst_stride, src, src_stride, rows, cols);
 }
 
 static void copy_rows(const transpose *t, matrix m, int64_t begin, int64_t end) {
