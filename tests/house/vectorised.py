@@ -16,10 +16,8 @@ import sys
 SCALAR = {
     "loop_div_floor_f32_default": "SSE2 has no fmod",
     "loop_div_floor_f64_default": "SSE2 has no fmod",
-    "loop_digamma_f32_default": "its tangent has no form for SSE2",
-    "loop_digamma_f64_default": "its tangent has no form for SSE2",
-    "loop_trigamma_f32_default": "its sine has no form for SSE2",
-    "loop_trigamma_f64_default": "its sine has no form for SSE2",
+    "wide_digamma_default": "its tangent has no form for SSE2",
+    "wide_trigamma_default": "its sine has no form for SSE2",
 }
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
 CALL = re.compile(r"R_X86_64_\w+\s+([\w.]+)")

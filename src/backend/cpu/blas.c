@@ -350,7 +350,7 @@ static fac_status run_blocks(const fac_gemm *g) {
     fac__scalar_c128(g->alpha, job.alpha);
     job.library = use_library(g, &job.mb, &job.nb);
     if (!job.library) {
-        job.widens = suits_widening(g);
+        job.widens = suits_widening(g) && g->n <= kern->nr_f32; /* in one block of columns */
         fac_gemm_block_fn *pairs = job.widens ? NULL : bf16_block(g);
         job.block = pairs ? pairs : kern->block;
         packed_sides(g, kern, &job.mb, &job.nb);

@@ -38,7 +38,7 @@ enum { ROWS = 4, STRIP_BYTES = 2 * FAC_VECTOR_BYTES, DEPTH = 64 };
     }                                                                                                                  \
     static S name##_dot(const E *a, const E *b, int64_t n) {                                                           \
         S sum = 0;                                                                                                     \
-        for (int64_t i = 0; i < n; i++) sum += (S)((S)a[i] * (S)b[i]);                                                 \
+        for (int64_t i = 0; i < n; i++) sum += (S)(1u * (S)a[i] * (S)b[i]);                                            \
         return sum;                                                                                                    \
     }                                                                                                                  \
     static void name(const fac_gemm *g, int64_t batch, int64_t begin, int64_t end, uint64_t alpha, uint64_t beta) {    \
@@ -60,9 +60,9 @@ enum { ROWS = 4, STRIP_BYTES = 2 * FAC_VECTOR_BYTES, DEPTH = 64 };
                     const E *from = a + i + p * g->a.col;                                                              \
                     const S x = (S)b[p * g->b.row];                                                                    \
                     if (rows == name##_cols)                                                                           \
-                        for (int r = 0; r < name##_cols; r++) column[r] += (S)((S)from[r] * x);                        \
+                        for (int r = 0; r < name##_cols; r++) column[r] += (S)(1u * (S)from[r] * x);                   \
                     else                                                                                               \
-                        for (int64_t r = 0; r < rows; r++) column[r] += (S)((S)from[r] * x);                           \
+                        for (int64_t r = 0; r < rows; r++) column[r] += (S)(1u * (S)from[r] * x);                      \
                 }                                                                                                      \
                 for (int64_t r = 0; r < rows; r++)                                                                     \
                     name##_merge(1, 1, c + (i + r) * g->c_row, 0, 0, column + r, (S)alpha, (S)beta);                   \

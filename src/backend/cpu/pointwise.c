@@ -1,5 +1,5 @@
 /* Loops want contiguous operands of one dtype. What lies so is passed as it is; what is strided, broadcast or of another
-   dtype is gathered and converted into tiles of at most 4 KB that stay in L1, and results are converted and scattered back.
+   dtype is gathered and converted into tiles of at most 8 KB that stay in L1, and results are converted and scattered back.
    The cost is one pass through L1; the gain is that a loop is compiled once. Where an operand lies across the others, tiles are blocks of
    two dimensions, so that each is read and written by whole cache lines. */
 #include "backend/cpu/pointwise.h"

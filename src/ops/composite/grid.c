@@ -56,6 +56,7 @@ static fac_tensor *line_along(fac_tensor *like, const points *p, size_t d) {
 
 /* Column k of the matrices, [N, 1, ..., nd]. */
 static fac_tensor *column_of(fac_tensor *theta, size_t nd, size_t k) {
+    if (!theta) return NULL;
     int64_t shape[FAC_GRID_DIMS + 2] = {theta->sizes[0], 1, 1, 1, 1};
     shape[nd + 1] = (int64_t)nd;
     return fac__s_reshape(fac__s_select_int(theta, 2, (int64_t)k), (fac_ints){shape, nd + 2});

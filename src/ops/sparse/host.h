@@ -1,6 +1,7 @@
 /* Loops over parts of sparse tensors that lie in the host's memory, where a step of operators would take several times as long. What
-   they do not take they leave to the operators: NULL, and no error is pending. Indices may be anything that a user wrote: each loop
-   looks at those that it steps by, and at the order that it relies on. Results do not depend on threads: the loops run on one. */
+   they do not take they leave to the operators: NULL, and the operators take over unless an error is pending. Indices may be
+   anything that a user wrote: each loop looks at those that it steps by, and at the order that it relies on. Results do not depend on
+   threads: the loops run on one. */
 #ifndef FAC_SRC_OPS_SPARSE_HOST_H
 #define FAC_SRC_OPS_SPARSE_HOST_H
 

@@ -46,7 +46,7 @@ static void stat_set(const fac_rows *r, int64_t i, double v) {
     if (r->data) fac__tile_store(FAC_ACC_F64, &v, r->data + i * fac__dtype_size(r->dtype), r->dtype, 1, 1);
 }
 
-enum { SHORT = 64, SHORT_ROWS = 64, SHORT_PIECE = 1024 };
+enum { SHORT = 64, SHORT_ROWS = 32, SHORT_PIECE = 256 };
 static bool is_short(const job *j) { return j->n <= SHORT && (j->kind == FAC_ACC_F32 || j->kind == FAC_ACC_F64); }
 
 /* `count` rows from row i on as one. */

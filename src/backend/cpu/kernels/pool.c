@@ -145,7 +145,7 @@ static void max_f32_by_vectors(const pool_job *j, int64_t plane) {
             }
 }
 static bool suits_vectors(const pool_job *j) {
-    return j->dtype == FAC_F32 && j->p.in_count <= INT32_MAX && j->step[2] <= INT32_MAX / 2 &&
+    return j->dtype == FAC_F32 && j->p.in_count <= INT32_MAX / 4 && j->step[2] <= INT32_MAX / 64 &&
            FAC_ISA_PICK(fac__max_windows_f32)(NULL);
 }
 

@@ -412,6 +412,13 @@ static void set_numbers(product *p, const fac_quantizer *q, double x_scale, doub
     }
 }
 
+/* Whether the bytes, more than a gigabyte, are hundreds of times as many as the input has. */
+static bool is_mostly_padding(const product *p, int64_t bytes) {
+    double given = (double)(p->groups * p->depth);
+    for (int d = 0; p->conv && d < FAC_CONV_DIMS; d++) given *= (double)p->window.in[d];
+    return p->conv && bytes > INT64_C(1) << 30 && (double)bytes > 256 * given * (double)p->conv->batch;
+}
+
 /* Memory for everything that is computed beforehand. */
 static fac_status take_memory(product *p, fac_workspace *out) {
     const int64_t all = p->groups * p->columns, *laid = p->window.laid;
@@ -427,7 +434,8 @@ static fac_status take_memory(product *p, fac_workspace *out) {
                                        : take(&b, weights, row_bytes(p), 1),
                   at = few || !copy ? 0 : take(&b, rows, p->depth, 1),
                   sums = few || depthwise || !p->any_zero || p->k == 0 ? 0 : take(&b, rows, 1, sizeof(int32_t));
-    FAC_CHECK(b.fits, FAC_ERR_OVERFLOW, "the input or the weight is too large");
+    FAC_CHECK(b.fits && !is_mostly_padding(p, b.total), FAC_ERR_OVERFLOW,
+              "the input, its padding or the weight is too large");
     FAC_TRY(fac__workspace_take(b.total, out));
     int32_t *ints[6];
     for (int i = 0; i < 6; i++) ints[i] = (int32_t *)(void *)(out->at + numbers[i]);
@@ -647,8 +655,8 @@ static fac_status conv(const conv_call *k, fac_tensor **out) {
     int64_t rows;
     FAC_CHECK(fac__mul(plan.batch, plan.small_count, &rows), FAC_ERR_OVERFLOW, "the input has too many positions");
     FAC_TRY(of_result(k->x, k->scale, k->zero_point, &y));
-    const bool places =
-        plan.groups * plan.taps * plan.small_count * plan.large_count != 1; /* or it is a linear layer */
+    bool places = plan.groups * plan.taps * plan.small_count * plan.large_count != 1; /* or it is a linear layer */
+    for (int d = 0; d < FAC_CONV_DIMS; d++) places |= plan.padding[d] != 0;
     product p = {.groups = plan.groups,
                  .rows = rows,
                  .columns = plan.small,

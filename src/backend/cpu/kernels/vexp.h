@@ -115,7 +115,7 @@ static inline fac_vf64 fac__vtanh_f64(fac_vf64 x) {
     const fac_vf64 lost = (fac_vf64)((bits)(1 - (over - e)) & ~small);
     const fac_vf64 low = (fac_fma_f64(-ratio, over, top) - ratio * lost) * inverse;
     const fac_vf64 up = 1 - ratio, large = up + (((1 - up) - ratio) - low);
-    return CHOOSE(small, fac_fma_f64(x * s, ratio + low, x), (fac_vf64)((bits)large | sign));
+    return (fac_vf64)((bits)CHOOSE(small, fac_fma_f64(x * s, ratio + low, x), large) | sign); /* -0 is of none */
 #undef CHOOSE
 }
 
