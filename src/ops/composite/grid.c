@@ -56,7 +56,6 @@ static fac_tensor *line_along(fac_tensor *like, const points *p, size_t d) {
 
 /* Column k of the matrices, [N, 1, ..., nd]. */
 static fac_tensor *column_of(fac_tensor *theta, size_t nd, size_t k) {
-    if (!theta) return NULL;
     int64_t shape[FAC_GRID_DIMS + 2] = {theta->sizes[0], 1, 1, 1, 1};
     shape[nd + 1] = (int64_t)nd;
     return fac__s_reshape(fac__s_select_int(theta, 2, (int64_t)k), (fac_ints){shape, nd + 2});
@@ -64,6 +63,7 @@ static fac_tensor *column_of(fac_tensor *theta, size_t nd, size_t k) {
 
 /* The sum over the coordinates of a column times a line each: the last one alone makes something of the grid's size. */
 static fac_tensor *moved_grid(fac_tensor *theta, const points *p) {
+    if (!theta) return NULL; /* the cast failed */
     const size_t nd = p->size.n - 2;
     fac_tensor *moved = column_of(theta, nd, nd);
     for (size_t d = 0; d < nd; d++) { /* the first coordinate is along the last dimension */
