@@ -58,7 +58,11 @@ fac_status linalg_vander_composite(const fac_call_info *c, fac_tensor *x, fac_op
     FAC_CHECK(columns > 1, FAC_ERR_ARGUMENT, "N must be greater than 1.");
     FAC_SCOPE(s);
     if (is_integral(x)) x = cast(x, FAC_I64);
-    fac_tensor *power = !x || x->ndim ? fac__s_unsqueeze(x, 0) : fac__s_reshape(x, FAC_INTS(1, 1));
+    /* What has no room as a whole is refused before parts of it are made. */
+    if (!x || !fac__s_new_empty(x, FAC_INTS(columns, x->numel), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
+                                (fac_opt_num){0}))
+        return fac_error();
+    fac_tensor *power = x->ndim ? fac__s_unsqueeze(x, 0) : fac__s_reshape(x, FAC_INTS(1, 1));
     fac_tensor *rows =
         fac__s_ones_like(power, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
     /* The powers below k, each a row, times the k-th are the next k. */
