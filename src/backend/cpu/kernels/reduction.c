@@ -326,7 +326,7 @@ static void fold_rows(const job *j, const char *base, int64_t rows, int64_t w, f
         if (done) {
             m = done;
         } else {
-            fac_tile_buf some;
+            strip some;
             m = fac__min(m, (int64_t)(sizeof some / j->acc_item) / w);
             for (int64_t i = 0; i < m; i++)
                 load(j, (char *)&some + (size_t)(i * w) * j->acc_item,
