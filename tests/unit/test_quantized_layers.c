@@ -290,6 +290,7 @@ static void check_conv(const conv_case *c) {
 static void quantized_convolutions_of_all_shapes_agree_with_float64(void **state) {
     (void)state;
     static const conv_case cases[] = {
+        {2, 1, 1, 16, 8, {1, 1}, {1, 1}, {3, 3}, {1, 1}, {1, 1}, 5, 0, false}, /* the padding alone */
         {1, 2, 1, 3, 17, {40}, {5}, {1}, {2}, {1}, 255, 0, false},
         {1, 2, 1, 65, 33, {300}, {3}, {2}, {1}, {2}, 0, -128, false},
         {1, 1, 3, 1, 1, {20}, {4}, {3}, {0}, {1}, -128, 127, true},

@@ -42,11 +42,6 @@ static fac_tensor *sum_of_coo(fac_tensor *a, fac_tensor *b, fac_scalar alpha, fa
     return s->coalesced && o->coalesced ? fac__sparse_coalesced(sum) : sum;
 }
 
-static int64_t product(const int64_t *sizes, int n) {
-    int64_t p;
-    return fac__numel(sizes, n, &p) ? p : INT64_MAX;
-}
-
 /* dense + alpha * sparse, of equal sizes. */
 static fac_tensor *sum_with_dense(fac_tensor *dense, fac_tensor *sparse, fac_scalar alpha, fac_dtype dtype) {
     fac_tensor *base = fac__sparse_cast(dense, dtype);
@@ -63,7 +58,7 @@ static fac_tensor *sum_with_dense(fac_tensor *dense, fac_tensor *sparse, fac_sca
     const fac_sparse_cells c = fac__sparse_cells_of(by_column ? fac__sparse_as_coo(sparse) : sparse);
     if (!c.t) return NULL;
     const int dims = sparse->ndim - fac__sparse_of(sparse)->dense_dim;
-    fac_tensor *flat = fac__sparse_reshape(base, 0, dims, FAC_INTS(product(sparse->sizes, dims)));
+    fac_tensor *flat = fac__sparse_reshape(base, 0, dims, FAC_INTS(fac__sparse_numel(sparse->sizes, dims)));
     fac_tensor *more = fac__sparse_cast(scaled_by(fac__sparse_cast(c.values, dtype), alpha), dtype);
     fac_tensor *sum = fac__s_index_add(flat, 0, c.at, more, fac_scalar_i_(1));
     return sum ? fac__s_reshape(sum, fac__sparse_sizes(dense)) : NULL;
@@ -144,7 +139,8 @@ static fac_tensor *elements_at(fac_tensor *dense, fac_sparse_cells c) {
     if (c.at->numel == 0) return fac__sparse_cast(c.values, fac__sparse_dtype(dense));
     const int dims = c.t->ndim - fac__sparse_of(c.t)->dense_dim;
     fac_tensor *all = fac__s_expand(dense, fac__sparse_sizes(c.t), false);
-    return fac__s_index_select(fac__sparse_reshape(all, 0, dims, FAC_INTS(product(c.t->sizes, dims))), 0, c.at);
+    return fac__s_index_select(fac__sparse_reshape(all, 0, dims, FAC_INTS(fac__sparse_numel(c.t->sizes, dims))), 0,
+                               c.at);
 }
 
 static fac_tensor *product_with_dense(fac_tensor *sparse, fac_tensor *dense) {

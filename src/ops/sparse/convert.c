@@ -5,12 +5,6 @@ static fac_tensor *from_compressed(fac_tensor *t, bool in_any_order);
 
 /* ---- dense and coordinates --------------------------------------------------------------------------------------------- */
 
-/* INT64_MAX, which no memory holds, if it is more. */
-static int64_t product(const int64_t *sizes, int n) {
-    int64_t p;
-    return fac__numel(sizes, n, &p) ? p : INT64_MAX;
-}
-
 /* A tensor of blocks, which are elements with two more dense dimensions, by lines; NULL with no error pending if it is not of blocks,
    or would have too many dimensions. */
 static fac_tensor *of_blocks(fac_tensor *t) {
@@ -53,7 +47,7 @@ fac_tensor *fac__sparse_dense(fac_tensor *t) {
     }
     if (!at || !values || !zeros) return NULL;
     if (at->numel == 0) return zeros;
-    fac_tensor *cell = fac__sparse_reshape(zeros, 0, dims, FAC_INTS(product(t->sizes, dims)));
+    fac_tensor *cell = fac__sparse_reshape(zeros, 0, dims, FAC_INTS(fac__sparse_numel(t->sizes, dims)));
     if (!cell) return NULL;
     fac_tensor *flat =
         once ? fac__s_index_copy_(cell, 0, at, values) : fac__s_index_add_(cell, 0, at, values, fac_scalar_i_(1));
@@ -62,12 +56,12 @@ fac_tensor *fac__sparse_dense(fac_tensor *t) {
 
 fac_tensor *fac__sparse_of_dense(fac_tensor *t, int sparse_dim) {
     if (!t) return NULL;
-    const int64_t cells = product(t->sizes, sparse_dim);
+    const int64_t cells = fac__sparse_numel(t->sizes, sparse_dim);
     fac_tensor *flat = fac__sparse_reshape(t, 0, sparse_dim, FAC_INTS(cells));
     fac_tensor *set = fac__s_ne_Scalar(flat, fac_scalar_i_(0));
     if (!set) return NULL;
     if (set->ndim > 1) {
-        const int64_t rest = product(set->sizes + 1, set->ndim - 1);
+        const int64_t rest = fac__sparse_numel(set->sizes + 1, set->ndim - 1);
         set = fac__s_any_dim(fac__s_reshape(set, FAC_INTS(cells, rest)), 1, false);
     }
     fac_tensor *here = fac__sparse_host_of_set(set, flat, fac__sparse_sizes(t), sparse_dim);
@@ -154,7 +148,7 @@ static fac_tensor *from_compressed(fac_tensor *t, bool in_any_order) {
     const fac_ints b = fac__sparse_block(t, block);
     const bool by_row = s->layout == FAC_SPARSE_CSR || s->layout == FAC_SPARSE_BSR;
     const int batch_dims = s->plain->ndim - 1;
-    const int64_t batches = product(t->sizes, batch_dims), z = s->plain->sizes[batch_dims],
+    const int64_t batches = fac__sparse_numel(t->sizes, batch_dims), z = s->plain->sizes[batch_dims],
                   lines = s->indices->sizes[batch_dims] - 1;
     fac_tensor *here = by_row && !b.n && !batch_dims ? coordinates_here(s->indices, s->plain) : NULL;
     if (here || fac_error()) return fac__sparse_coo(fac__sparse_sizes(t), here, s->values, true);
@@ -220,7 +214,7 @@ static fac_status per_batch(const fac_tensor *batch, int64_t batches, int64_t nn
 static fac_tensor *compress(fac_tensor *coo, fac_layout layout, fac_ints sizes, int64_t lines) {
     const fac_sparse *s = fac__sparse_of(coo);
     const int batch_dims = s->sparse_dim - 2;
-    const int64_t batches = product(coo->sizes, batch_dims), nnz = s->indices->sizes[1];
+    const int64_t batches = fac__sparse_numel(coo->sizes, batch_dims), nnz = s->indices->sizes[1];
     int64_t z, edges, head[FAC_MAX_DIMS + 2];
     if (!fac__add(lines, 1, &edges))
         return FAC_FAIL(FAC_ERR_OVERFLOW, "a compressed tensor of %lld lines is too large", (long long)lines), NULL;

@@ -132,9 +132,6 @@ fac_tensor *fac__sparse_host_of_set(fac_tensor *set, fac_tensor *flat, fac_ints 
 
 /* ---- order ------------------------------------------------------------------------------------------------------------- */
 
-/* Room for counts of n numbers is not worth it where there are many more of them than elements. */
-static bool countable(int64_t n, int64_t z) { return n >= 0 && (n >> 3) <= z + 8192; }
-
 /* Where each of n numbers begins among z in order [n + 1]; false if one is out of range. */
 static bool count(const int64_t *v, int64_t z, int64_t n, int64_t *begin) {
     memset(begin, 0, (size_t)(n + 1) * sizeof *begin);
@@ -147,7 +144,7 @@ static bool count(const int64_t *v, int64_t z, int64_t n, int64_t *begin) {
 }
 
 fac_tensor *fac__sparse_host_order(fac_tensor *numbers, int64_t n, fac_tensor **begin) {
-    if (!fac__sparse_on_host(numbers) || !countable(n, numbers->numel)) return NULL;
+    if (!fac__sparse_on_host(numbers) || !fac__sparse_countable(n, numbers->numel)) return NULL;
     const int64_t z = numbers->numel, *v = fac__sparse_host_numbers(&numbers);
     fac_tensor *next = fac__sparse_host_empty(FAC_INTS(n + 1), FAC_I64), *order = NULL;
     if (!v || !next || !count(v, z, n, fac__data(next))) return NULL;
@@ -295,7 +292,7 @@ fac_tensor *fac__sparse_host_pick(fac_tensor *t, int64_t dim, fac_tensor *index)
     const int64_t z = indices->sizes[1], n = t->sizes[dim], m = index->numel;
     const int64_t *from = fac__sparse_host_numbers(&indices), *wanted = from ? fac__sparse_host_numbers(&index) : NULL;
     values = wanted ? fac__s_contiguous(values, FAC_FORMAT_DEFAULT) : NULL;
-    if (!values || !countable(n, z + m)) return NULL;
+    if (!values || !fac__sparse_countable(n, z + m)) return NULL;
     const int64_t *v = from + dim * z;
     if (never_falls(v, z)) {
         begin = fac__sparse_host_empty(FAC_INTS(n + 1), FAC_I64);

@@ -18,6 +18,14 @@ static inline bool fac__sparse_is_integral(const fac_tensor *t) {
     return fac_dtype_is_integral((fac_dtype)t->dtype, true);
 }
 
+/* How many elements sizes are; INT64_MAX, which no memory holds, if it is more. */
+static inline int64_t fac__sparse_numel(const int64_t *sizes, int n) {
+    int64_t p;
+    return fac__numel(sizes, n, &p) ? p : INT64_MAX;
+}
+/* Whether room for something of each of n numbers is worth it for z elements: not where there are many more numbers. */
+static inline bool fac__sparse_countable(int64_t n, int64_t z) { return n >= 0 && n >> 3 <= z + 8192; }
+
 /* ---- small tensors --------------------------------------------------------------------------------------------------- */
 
 fac_tensor *fac__sparse_zeros(fac_ints sizes, fac_dtype dtype, fac_device device);

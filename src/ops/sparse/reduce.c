@@ -138,7 +138,7 @@ static fac_tensor *groups_of(fac_tensor *coo, int dim, int64_t *out_n) {
     const int64_t z = fac__sparse_of(coo)->indices->sizes[1];
     fac_tensor *flat = n ? fac__sparse_flat(rows, sizes) : fac__sparse_zeros(FAC_INTS(z), FAC_I64, coo->device);
     if (!flat) return NULL;
-    const bool few = fac__numel(sizes, fac__sparse_of(coo)->sparse_dim - 1, out_n) && *out_n >> 3 <= z + 8192;
+    const bool few = fac__numel(sizes, fac__sparse_of(coo)->sparse_dim - 1, out_n) && fac__sparse_countable(*out_n, z);
     if (few && coo->device.type != FAC_META) return flat; /* there the question is whether groups depend on elements */
     fac_sparse_order o = fac__sparse_order_of(flat);
     if (!o.order) return NULL;
@@ -288,7 +288,7 @@ static fac_tensor *columns_reduced(const fac_sparse *s, fac_tensor *v, int64_t n
                                    fac_tensor **at) {
     fac_tensor *columns = fac__sparse_long(s->plain);
     if (!columns) return NULL;
-    if (n >> 3 > v->numel + 8192) {
+    if (!fac__sparse_countable(n, v->numel)) {
         fac_sparse_order o = fac__sparse_order_of(columns);
         *at = o.first ? fac__s_index_select(columns, 0, o.first) : NULL;
         return *at ? reduce_groups(fac__s_index_select(v, 0, o.order), o.group, o.n, how, sum ? 0 : 1) : NULL;

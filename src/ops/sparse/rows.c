@@ -91,7 +91,7 @@ fac_tensor *fac__sparse_host_product(fac_sparse_rows a, fac_sparse_rows b, int64
     FAC_TRY_NULL(fac__sparse_host_check(begin, n, column, z, m));
     FAC_TRY_NULL(fac__sparse_host_check(other_begin, m, other, o, p));
     const int64_t room = room_for(begin, column, n, other_begin, p, &terms);
-    if (p >> 3 > terms + 8192) return NULL; /* more columns than is worth an array */
+    if (!fac__sparse_countable(p, terms)) return NULL; /* more columns than is worth an array */
     const int64_t words = p / 64 + 1, tops = words / 64 + 1;
     fac_tensor *work = fac__sparse_zeros(FAC_INTS(p + words + tops), FAC_I64, a.values->device),
                *edges = fac__sparse_host_empty(FAC_INTS(n + 1), FAC_I64),

@@ -1,5 +1,6 @@
 /* Arithmetic loops of every real dtype. AVX-512 brings variants for the floating types only: integers gain nothing there
    that would pay for the code. */
+#include "backend/cpu/half.h"
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/kernels/simd_math.h"
 #include "backend/cpu/loops.h"
@@ -141,9 +142,6 @@ FAC_LOOPS_BF16(FAC_BF16_LOOP)
 
 #if FAC_ISA_LEVEL == 1
 /* Over f16 likewise; compilers do not vectorise its conversions, which bound these loops: longer vectors gain nothing. */
-static inline fac_vf32 load_f16(const uint16_t *p) {
-    return (fac_vf32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
-}
 static inline float number(const fac_loop_args *args) { return (float)args->v[0].real; }
 /* Of operands OF(k). */
 #define FORMULA_add(OF) OF(1) + OF(2)
@@ -153,8 +151,8 @@ static inline float number(const fac_loop_args *args) { return (float)args->v[0]
 #define FORMULA_reciprocal(OF) 1.0f / OF(1)
 #define FORMULA_addcmul(OF) OF(1) + OF(2) * number(args) * OF(3)
 #define FORMULA_addcdiv(OF) OF(1) + OF(2) * number(args) / OF(3)
-#define SOME_OF(k) load_f16(FAC_OPERAND(k, const uint16_t) + i)
-#define ONE_OF(k) _cvtsh_ss(FAC_OPERAND(k, const uint16_t)[i])
+#define SOME_OF(k) fac_load_f16(FAC_OPERAND(k, const uint16_t) + i)
+#define ONE_OF(k) fac_get_f16(FAC_OPERAND(k, const uint16_t)[i])
 #define F16_LOOP(name)                                                                                             \
     static void loop_##name##_f16(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) {  \
         uint16_t *out = FAC_OPERAND(0, uint16_t);                                                                  \

@@ -1,6 +1,7 @@
 /* Sums are pairwise over blocks of 16 steps of four vectors (cascade.h). Order depends on n alone. */
 #include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/cascade.h"
+#include "backend/cpu/half.h"
 #include "backend/cpu/kernels/short_row.h"
 #include "backend/cpu/simd.h"
 #include <math.h>
@@ -114,13 +115,7 @@ void FAC_ISA_NAME(fac__sum_short_rows_f32)(const float *x, int64_t step, int64_t
 }
 
 /* Sums of elements that become floats on the way, a vector at a time. */
-typedef uint16_t half_vu16 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
 typedef uint32_t vu32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
-static inline fac_vf32 load_bf16(const uint16_t *p) {
-    half_vu16 h;
-    memcpy(&h, p, sizeof h);
-    return (fac_vf32)(__builtin_convertvector(h, vu32) << 16);
-}
 static inline fac_vf32 load_number(const float *p) {
     const fac_vf32 v = fac_load_f32(p);
     return (fac_vf32)((vu32)v & (vu32)(v == v));
@@ -135,12 +130,6 @@ static inline fac_vf64 load_number_f64(const double *p) {
     const fac_vf64 v = fac_load_f64(p);
     return (fac_vf64)((vu64)v & (vu64)(v == v));
 }
-static inline float one_bf16(uint16_t x) {
-    const uint32_t bits = (uint32_t)x << 16;
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
 #define ONE_NUMBER(x) ((x) == (x) ? (x) : 0)
 #define ONE_SQUARE(x) ((x) * (x))
 #define SUM_ROW_OF(NAME, T, LOAD, ONE)                                                    \
@@ -152,16 +141,9 @@ static inline float one_bf16(uint16_t x) {
         for (int64_t i = n - rest; i < n; i++) tail += (double)ONE(x[i]);                 \
         *(float *)vacc = (float)(sum + tail);                                             \
     }
-SUM_ROW_OF(sum_row_bf16, uint16_t, load_bf16, one_bf16)
+SUM_ROW_OF(sum_row_bf16, uint16_t, fac_load_bf16, fac__bf16_to_f32)
 #if FAC_ISA_LEVEL >= 1
-static inline fac_vf32 load_f16(const uint16_t *p) {
-#if FAC_VECTOR_BYTES == 64
-    return (fac_vf32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
-#else
-    return (fac_vf32)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
-#endif
-}
-SUM_ROW_OF(sum_row_f16, uint16_t, load_f16, _cvtsh_ss)
+SUM_ROW_OF(sum_row_f16, uint16_t, fac_load_f16, fac_get_f16)
 #endif
 SUM_ROW_OF(sum_row_numbers, float, load_number, ONE_NUMBER)
 SUM_ROW_OF(sum_row_abs, float, load_abs, fabsf)
@@ -454,9 +436,9 @@ SUM_COL(sum_col_f64, double)
             fac_store_f32(acc + j, fac_load_f32(acc + j) + (low + high));                                            \
         }                                                                                                            \
     }
-SUM_COL_OF(sum_col_bf16, load_bf16)
+SUM_COL_OF(sum_col_bf16, fac_load_bf16)
 #if FAC_ISA_LEVEL >= 1
-SUM_COL_OF(sum_col_f16, load_f16)
+SUM_COL_OF(sum_col_f16, fac_load_f16)
 #endif
 
 int64_t FAC_ISA_NAME(fac__fold_sum_halves)(fac_dtype d, const void *vx, int64_t ld, int64_t rows, int64_t w,

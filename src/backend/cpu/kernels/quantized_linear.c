@@ -187,7 +187,7 @@ static void pack_panel(const product *p, int64_t t, int8_t *aside) {
                   n = fac__min(FAC_PANEL, p->columns - first), width = n > 16 ? FAC_PANEL : 16, bytes = row_bytes(p);
     const int8_t *weight = p->weight + (g * p->columns + first) * p->k, *rows[FAC_PANEL];
     int32_t sums[FAC_PANEL];
-    memset(aside, 0, (size_t)(is_ready(p) ? bytes : FAC_PANEL * bytes));
+    if (bytes) memset(aside, 0, (size_t)(is_ready(p) ? bytes : FAC_PANEL * bytes));
     for (int64_t j = 0; j < width; j++) {
         rows[j] = !is_ready(p) ? aside + j * bytes : j < n ? weight + j * p->k : aside;
         if (j < n && !is_ready(p)) FAC_ISA_PICK(fac__transpose_bytes)
@@ -655,7 +655,8 @@ static fac_status conv(const conv_call *k, fac_tensor **out) {
     int64_t rows;
     FAC_CHECK(fac__mul(plan.batch, plan.small_count, &rows), FAC_ERR_OVERFLOW, "the input has too many positions");
     FAC_TRY(of_result(k->x, k->scale, k->zero_point, &y));
-    bool places = plan.groups * plan.taps * plan.small_count * plan.large_count != 1; /* or it is a linear layer */
+    bool places = plan.groups != 1 || plan.taps != 1 || plan.small_count != 1 || plan.large_count != 1; /* else it is
+                                                                                                         a linear layer */
     for (int d = 0; d < FAC_CONV_DIMS; d++) places |= plan.padding[d] != 0;
     product p = {.groups = plan.groups,
                  .rows = rows,

@@ -107,7 +107,7 @@ static inline void mul_bool(uint8_t *a, uint8_t b) { *a = *a && b; }
         T *d = dst;                                                                                            \
         const T *s = src;                                                                                      \
         int64_t i = 0;                                                                                         \
-        if (index_step == 0 && dst_step == 1 && (src_step == 1 || src_step == 0)) {                            \
+        if (n > 0 && index_step == 0 && dst_step == 1 && (src_step == 1 || src_step == 0)) {                   \
             d += *index * step;                                                                                \
             VECTORS(d, s, src_step, i, n)                                                                      \
             const T all = *s;                                                                                  \
