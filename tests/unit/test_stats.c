@@ -427,6 +427,24 @@ static void distances_keep_nan_and_do_not_cancel(void **state) {
     assert_int_equal(fac_tensor_numel(batch), 4 * 5 * 3 * 6);
 }
 
+/* Fewer than two columns are ones or nothing, and a number of columns that no memory holds is refused before a power is made. */
+static void vander_of_few_and_of_very_many_columns(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_tensor_of(2, 3, 4), *one = fac_vander(x, .N = 1);
+    assert_true(fac_equal(one, fac_ones(FAC_SHAPE(3, 1))));
+    assert_true(fac_equal(fac_vander(fac_tensor_of(7)), fac_ones(FAC_SHAPE(1, 1))));
+    assert_true(fac_equal(fac_vander(x, .N = 0), fac_empty(FAC_SHAPE(3, 0))));
+    assert_null(fac_vander(x, .N = -1));
+    assert_error(FAC_ERR_ARGUMENT, "non-negative");
+    assert_null(fac_vander(x, .N = INT64_MAX / 2));
+    assert_error(FAC_ERR_OVERFLOW, "64 bits");
+    assert_null(fac_linalg_vander(x, .N = INT64_MAX / 2));
+    assert_error(FAC_ERR_OVERFLOW, "64 bits");
+    assert_null(fac_linalg_vander(x, .N = 1));
+    assert_error(FAC_ERR_ARGUMENT, "greater than 1");
+}
+
 /* ---- gradients ---- */
 
 #define AT fac_tensor_from((const int64_t[]){0, 2, 0}, FAC_I64, FAC_INTS(3))
@@ -525,6 +543,6 @@ FAC_TEST_MAIN(FAC_TEST(any_and_all_reduce_the_dimensions_that_are_given),
               FAC_TEST(index_reduce_reduces_slices), FAC_TEST(segments_are_reduced),
               FAC_TEST(tables_are_renormed_once_per_row), FAC_TEST(diagonals_are_filled_and_wrapped),
               FAC_TEST(places_fill_a_size_known_before), FAC_TEST(distances_agree_with_norms_of_differences),
-              FAC_TEST(distances_keep_nan_and_do_not_cancel), FAC_TEST(gradients_agree_with_differences),
-              FAC_TEST(second_gradients_agree_with_differences), FAC_TEST(gradients_of_products_with_zeros),
-              FAC_TEST(statistics_survive_failing_allocations))
+              FAC_TEST(distances_keep_nan_and_do_not_cancel), FAC_TEST(vander_of_few_and_of_very_many_columns),
+              FAC_TEST(gradients_agree_with_differences), FAC_TEST(second_gradients_agree_with_differences),
+              FAC_TEST(gradients_of_products_with_zeros), FAC_TEST(statistics_survive_failing_allocations))

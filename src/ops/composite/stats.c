@@ -174,7 +174,7 @@ fac_status vander_composite(const fac_call_info *c, fac_tensor *x, fac_opt_int N
     FAC_SCOPE(s);
     if (is_integral(x)) x = cast(x, FAC_I64);
     if (n < 2 && x)
-        return fac__give(out, fac__s_new_ones(x, FAC_INTS(x->numel, 0), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
+        return fac__give(out, fac__s_new_ones(x, FAC_INTS(x->numel, n), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
                                               (fac_opt_num){0}));
     fac_tensor *powers = fac__s_linalg_vander(x, fac_opt_int_(n));
     return fac__give(out, increasing ? powers : fac__s_flip(powers, FAC_INTS(-1)));
