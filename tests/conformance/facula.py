@@ -421,10 +421,13 @@ class Tensor:
     def dtype(self):
         return DTYPES[self.scope.lib.fac_tensor_dtype(self.h)]
 
+    def is_sparse(self):
+        return self.scope.lib.fac_tensor_layout(self.h) != 0
+
     def torch(self, with_strides=False):
         """A copy as a torch tensor, row-major or with the strides of the original; dense where the original is sparse."""
         lib = self.scope.lib
-        if lib.fac_tensor_layout(self.h) != 0:
+        if self.is_sparse():
             dense, = self.scope.call("aten::to_dense", {"self": self})
             return dense.torch()
         sizes, code = lib.fac_tensor_sizes(self.h), lib.fac_tensor_dtype(self.h)

@@ -191,8 +191,17 @@ static void one_sample_without_a_batch_has_one_target(void **state) {
     assert_no_error();
 }
 
-FAC_TEST_MAIN(FAC_TEST(one_sample_without_a_batch_has_one_target), FAC_TEST(loss_gradients_agree_with_differences),
-              FAC_TEST(loss_second_gradients_agree_with_differences), FAC_TEST(losses_have_their_closed_forms),
-              FAC_TEST(cross_entropy_has_its_closed_form), FAC_TEST(fused_cross_entropy_agrees_with_its_parts),
-              FAC_TEST(bad_targets_are_refused), FAC_TEST(losses_do_not_depend_on_the_number_of_threads),
-              FAC_TEST(failing_allocations_are_survived))
+/* Products of small integers wrap before the margin, a number with a fraction, is added. */
+static void margins_of_bytes_wrap_as_pytorch_s(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_to_dtype(fac_tensor_of(9, 3, 200), FAC_U8), *b = fac_to_dtype(fac_tensor_of(5, 7, 1), FAC_U8);
+    fac_tensor *got = fac_margin_ranking_loss(a, b, fac_ones_like(a), NONE, .margin = 0.5);
+    assert_true(fac_equal(got, fac_tensor_of(252.5, 4.5, 57.5)));
+}
+
+FAC_TEST_MAIN(FAC_TEST(margins_of_bytes_wrap_as_pytorch_s), FAC_TEST(one_sample_without_a_batch_has_one_target),
+              FAC_TEST(loss_gradients_agree_with_differences), FAC_TEST(loss_second_gradients_agree_with_differences),
+              FAC_TEST(losses_have_their_closed_forms), FAC_TEST(cross_entropy_has_its_closed_form),
+              FAC_TEST(fused_cross_entropy_agrees_with_its_parts), FAC_TEST(bad_targets_are_refused),
+              FAC_TEST(losses_do_not_depend_on_the_number_of_threads), FAC_TEST(failing_allocations_are_survived))

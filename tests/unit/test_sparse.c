@@ -287,6 +287,14 @@ static void sampled_products_keep_the_pattern(void **state) {
     fac_tensor *got = fac_sparse_sampled_addmm(m, a, b, .beta = 2, .alpha = 3);
     assert_int_equal(fac_tensor_layout(got), FAC_SPARSE_CSR);
     assert_same(dense(got), want);
+    fac_tensor *into = fac_zeros_like(m); /* a CSR tensor takes the result */
+    assert_non_null(fac_sparse_sampled_addmm_out(into, m, a, b, .beta = 2, .alpha = 3));
+    assert_same(dense(into), want);
+    for (int sides = 2; sides <= 3; sides++) { /* products of no terms are zero */
+        fac_tensor *t = sides == 2 ? matrix() : fac_unsqueeze(matrix(), 0), *csr = fac_to_sparse_csr(t);
+        fac_tensor *p = fac_sparse_sampled_addmm(csr, fac_narrow(t, -1, 0, 0), fac_narrow(t, -2, 0, 0), .beta = 2);
+        assert_same(dense(p), fac_mul(t, 2));
+    }
     fac_tensor *c = fac_to_sparse(a);
     assert_same(dense(fac_sspaddmm(c, fac_to_sparse(matrix()), fac_t(other()), .beta = 2, .alpha = 3)),
                 fac_addmm(a, matrix(), fac_t(other()), .beta = 2, .alpha = 3));

@@ -197,8 +197,9 @@ fac_status margin_ranking_loss_composite(const fac_call_info *c, fac_tensor *inp
                                          fac_tensor *target, double margin, int64_t reduction, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(scope);
-    fac_tensor *ahead = mul(target, sub(input1, input2));
-    return finish(at_least(fac__s_rsub_Scalar(ahead, fac_scalar_f_(margin), fac_scalar_i_(1)), 0), reduction, out);
+    fac_tensor *behind =
+        mul(target, sub(input2, input1)); /* wraps for integers, as PyTorch's does, before the margin is added */
+    return finish(at_least(fac__s_add_Scalar(behind, fac_scalar_f_(margin), fac_scalar_i_(1)), 0), reduction, out);
 }
 
 fac_status soft_margin_loss_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *target, int64_t reduction,

@@ -373,9 +373,8 @@ fac_status sspaddmm_sparse(const fac_call_info *c, fac_tensor *self, fac_tensor 
 /* The rows of t [B..., n, d] that `row` numbers in batch `batch`: [z, d]. */
 static fac_tensor *rows_at(fac_tensor *t, fac_tensor *batch, fac_tensor *row) {
     if (!t || !row) return NULL;
-    const int64_t n = t->sizes[t->ndim - 2], d = t->sizes[t->ndim - 1];
-    fac_tensor *at = batch ? fac__s_add_Tensor(row, batch, fac_scalar_i_(n)) : row;
-    return fac__s_index_select(fac__s_reshape(t, FAC_INTS(d ? t->numel / d : 0, d)), 0, at);
+    fac_tensor *at = batch ? fac__s_add_Tensor(row, batch, fac_scalar_i_(t->sizes[t->ndim - 2])) : row;
+    return fac__s_index_select(fac__s_flatten_using_ints(t, 0, -2), 0, at);
 }
 
 static fac_status check_sampled(const fac_tensor *self, const fac_tensor *a, const fac_tensor *b) {
