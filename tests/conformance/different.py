@@ -70,6 +70,7 @@ BEFORE_2 = {
     "linspace": ("Tensor-likes are not equal", "integers are cut off from numbers that were not rounded on the way"),
     "ldexp": ("PyTorch has", "the result has the dtype of the scaled operand"),
     "stft": ("return_complex", "real inputs need return_complex"),
+    "sparse.sampled_addmm": ("to_dense_backward", "a CSR tensor made dense has a gradient"),
     "istft": ("complex-valued input", "pairs of reals are no spectrum"),
 }
 
