@@ -185,6 +185,8 @@ def check_batch(f, op, sample):
     shape = interpret.flatten((sample.input, sample.args, sample.kwargs), inputs)
     if lists.takes(op) or not inputs:
         raise Unsupported("nothing to map over")
+    if any(t.layout != torch.strided for t in inputs):
+        raise Unsupported("samples of sparse tensors cannot be stacked")
 
     def fn(*ts):
         first, args, kwargs = interpret.fill(shape, ts)
