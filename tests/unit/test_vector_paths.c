@@ -74,6 +74,25 @@ static void sums_of_rows_do_not_depend_on_their_neighbours(void **state) {
     }
 }
 
+/* Points that fill strips and blocks, and some more; coordinates that are met in two parts. */
+static void distances_of_any_number_of_points_agree_with_float64(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{5, 32, 7}, {37, 70, 300}, {130, 33, 128}, {4, 96, 129}};
+    static const double powers[] = {0, 1, 2, 3.5, INFINITY};
+    for (size_t k = 0; k < FAC_COUNT(shapes) * FAC_COUNT(powers); k++) {
+        FAC_SCOPE(s);
+        const int64_t *shape = shapes[k / FAC_COUNT(powers)];
+        const double p = powers[k % FAC_COUNT(powers)];
+        fac_tensor *a = fac_randint(9, FAC_INTS(shape[0], shape[2])), *b = fac_randint(9, FAC_INTS(shape[1], shape[2]));
+        fac_tensor *x = fac_to_dtype(a, FAC_F32), *y = fac_to_dtype(b, FAC_F32);
+        fac_tensor *apart = fac_sub(fac_unsqueeze(wide(x), 1), wide(y));
+        agree("cdist", fac_cdist(x, y, .p = p), fac_linalg_vector_norm(apart, .ord = p, .dim = 2), 1e-6);
+        agree("cdist in double", fac_cdist(wide(x), wide(y), .p = p), fac_linalg_vector_norm(apart, .ord = p, .dim = 2),
+              1e-13);
+        agree("pdist", fac_pdist(y, .p = p), fac_pdist(wide(y), .p = p), 1e-6);
+    }
+}
+
 static void losses_of_classes_agree_with_float64(void **state) {
     (void)state;
     fac_manual_seed(2);
@@ -179,6 +198,7 @@ static void quantized_convolutions_agree_with_those_of_numbers(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(rows_of_any_length_agree_with_float64), FAC_TEST(sums_of_rows_do_not_depend_on_their_neighbours),
+              FAC_TEST(distances_of_any_number_of_points_agree_with_float64),
               FAC_TEST(losses_of_classes_agree_with_float64), FAC_TEST(a_target_in_a_later_tile_is_refused),
               FAC_TEST(pools_agree_with_float64), FAC_TEST(sparse_sums_agree_with_dense_ones),
               FAC_TEST(quantized_convolutions_agree_with_those_of_numbers))
