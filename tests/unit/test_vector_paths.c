@@ -93,6 +93,23 @@ static void distances_of_any_number_of_points_agree_with_float64(void **state) {
     }
 }
 
+/* What is copied to every other place leaves those between alone, in the last vector too. */
+static void parts_of_complex_numbers_lie_beside_each_other(void **state) {
+    (void)state;
+    for (size_t k = 0; k < FAC_COUNT(widths); k++) {
+        FAC_SCOPE(s);
+        const int64_t n = widths[k];
+        fac_tensor *re = fac_randn(FAC_INTS(3, n)), *im = fac_randn(FAC_INTS(3, n));
+        fac_tensor *z = fac_complex_from_parts(re, im), *w = fac_complex_from_parts(wide(re), wide(im));
+        agree("real", fac_real(z), re, 0), agree("imag", fac_imag(z), im, 0);
+        agree("real of doubles", fac_real(w), re, 0), agree("imag of doubles", fac_imag(w), im, 0);
+        fac_tensor *pairs = fac_full(FAC_INTS(n, 2), 7.0);
+        fac_copy_(fac_select(pairs, 1, 0), fac_select(re, 0, 1));
+        agree("left alone", fac_select(pairs, 1, 1), fac_full(FAC_INTS(n), 7.0), 0);
+        agree("first of pairs", fac_select(pairs, 1, 0), fac_select(re, 0, 1), 0);
+    }
+}
+
 static void losses_of_classes_agree_with_float64(void **state) {
     (void)state;
     fac_manual_seed(2);
@@ -198,6 +215,7 @@ static void quantized_convolutions_agree_with_those_of_numbers(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(rows_of_any_length_agree_with_float64), FAC_TEST(sums_of_rows_do_not_depend_on_their_neighbours),
+              FAC_TEST(parts_of_complex_numbers_lie_beside_each_other),
               FAC_TEST(distances_of_any_number_of_points_agree_with_float64),
               FAC_TEST(losses_of_classes_agree_with_float64), FAC_TEST(a_target_in_a_later_tile_is_refused),
               FAC_TEST(pools_agree_with_float64), FAC_TEST(sparse_sums_agree_with_dense_ones),
