@@ -72,17 +72,24 @@ static void an_element_is_computed_as_if_alone(void **state) {
 }
 
 /* One value along a row is as good as a row of it, for rows longer and shorter than a tile. */
+static void a_value_is_repeated(fac_dtype dtype, int64_t n) {
+    FAC_SCOPE(s);
+    const fac_ints sizes = FAC_SHAPE(3, 5, n);
+    fac_tensor *a = fac_to_dtype(fac_randn(sizes), dtype), *b = fac_to_dtype(fac_randn(FAC_SHAPE(5, 1)), dtype);
+    fac_tensor *rows = fac_contiguous(fac_expand(b, sizes)), *c = fac_contiguous(fac_flip(a, FAC_INTS(0, 2)));
+#define BESIDE(name) same(fac_##name(a, b), fac_##name(a, rows)), same(fac_##name(b, a), fac_##name(rows, a))
+    BESIDE(add), BESIDE(sub), BESIDE(mul), BESIDE(div), BESIDE(maximum), BESIDE(minimum), BESIDE(fmax), BESIDE(hypot);
+#undef BESIDE
+    same(fac_addcmul(a, b, c), fac_addcmul(a, rows, c));
+    same(fac_addcmul(a, c, b), fac_addcmul(a, c, rows));
+    same(fac_prelu(a, fac_reshape(b, FAC_SHAPE(5))), fac_where(fac_gt(a, 0), a, fac_mul(rows, a)));
+}
 static void a_value_beside_a_row_is_repeated(void **state) {
     (void)state;
     static const int64_t lengths[] = {33, 512, 1500};
-    for (size_t i = 0; i < FAC_COUNT(lengths); i++) {
-        FAC_SCOPE(s);
-        const int64_t n = lengths[i];
-        fac_tensor *a = fac_randn(FAC_SHAPE(3, 5, n)), *b = fac_randn(FAC_SHAPE(5, 1));
-        fac_tensor *rows = fac_add(fac_expand(b, FAC_SHAPE(3, 5, n)), fac_zeros(FAC_SHAPE(3, 5, n)));
-        same(fac_sub(a, b), fac_sub(a, rows));
-        same(fac_sub(b, a), fac_sub(rows, a));
-    }
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_BF16, FAC_F16};
+    for (size_t i = 0; i < FAC_COUNT(lengths); i++)
+        for (size_t d = 0; d < FAC_COUNT(dtypes); d++) a_value_is_repeated(dtypes[d], lengths[i]);
 }
 
 /* Loops of halves give what conversions around those of floats do. */

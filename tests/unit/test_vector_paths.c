@@ -56,6 +56,60 @@ static void rows_of_any_length_agree_with_float64(void **state) {
     }
 }
 
+/* Rows that are summed side by side have the bits of a row alone. */
+static void sums_of_rows_do_not_depend_on_their_neighbours(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {1, 15, 16, 31, 33, 63, 64, 65, 130, 511, 512, 513};
+    for (size_t k = 0; k < FAC_COUNT(lengths); k++) {
+        FAC_SCOPE(s);
+        const int64_t n = lengths[k];
+        fac_tensor *x = fac_randn(FAC_INTS(37, n + 3)), *some = fac_narrow(x, 1, 1, n);
+        fac_tensor *sums = fac_sum(some, .dim = 1), *norms = fac_linalg_vector_norm(some, .dim = 1);
+        for (int64_t i = 0; i < 37; i++) {
+            FAC_SCOPE(each);
+            fac_tensor *row = fac_narrow(some, 0, i, 1);
+            if (n > 32) agree("sum", fac_select(sums, 0, i), fac_squeeze(fac_sum(row, .dim = 1)), 0);
+            agree("norm", fac_select(norms, 0, i), fac_squeeze(fac_linalg_vector_norm(row, .dim = 1)), 0);
+        }
+    }
+}
+
+/* Points that fill strips and blocks, and some more; coordinates that are met in two parts. */
+static void distances_of_any_number_of_points_agree_with_float64(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{5, 32, 7}, {37, 70, 300}, {130, 33, 128}, {4, 96, 129}};
+    static const double powers[] = {0, 1, 2, 3.5, INFINITY};
+    for (size_t k = 0; k < FAC_COUNT(shapes) * FAC_COUNT(powers); k++) {
+        FAC_SCOPE(s);
+        const int64_t *shape = shapes[k / FAC_COUNT(powers)];
+        const double p = powers[k % FAC_COUNT(powers)];
+        fac_tensor *a = fac_randint(9, FAC_INTS(shape[0], shape[2])), *b = fac_randint(9, FAC_INTS(shape[1], shape[2]));
+        fac_tensor *x = fac_to_dtype(a, FAC_F32), *y = fac_to_dtype(b, FAC_F32);
+        fac_tensor *apart = fac_sub(fac_unsqueeze(wide(x), 1), wide(y));
+        agree("cdist", fac_cdist(x, y, .p = p), fac_linalg_vector_norm(apart, .ord = p, .dim = 2), 1e-6);
+        agree("cdist in double", fac_cdist(wide(x), wide(y), .p = p), fac_linalg_vector_norm(apart, .ord = p, .dim = 2),
+              1e-13);
+        agree("pdist", fac_pdist(y, .p = p), fac_pdist(wide(y), .p = p), 1e-6);
+    }
+}
+
+/* What is copied to every other place leaves those between alone, in the last vector too. */
+static void parts_of_complex_numbers_lie_beside_each_other(void **state) {
+    (void)state;
+    for (size_t k = 0; k < FAC_COUNT(widths); k++) {
+        FAC_SCOPE(s);
+        const int64_t n = widths[k];
+        fac_tensor *re = fac_randn(FAC_INTS(3, n)), *im = fac_randn(FAC_INTS(3, n));
+        fac_tensor *z = fac_complex_from_parts(re, im), *w = fac_complex_from_parts(wide(re), wide(im));
+        agree("real", fac_real(z), re, 0), agree("imag", fac_imag(z), im, 0);
+        agree("real of doubles", fac_real(w), re, 0), agree("imag of doubles", fac_imag(w), im, 0);
+        fac_tensor *pairs = fac_full(FAC_INTS(n, 2), 7.0);
+        fac_copy_(fac_select(pairs, 1, 0), fac_select(re, 0, 1));
+        agree("left alone", fac_select(pairs, 1, 1), fac_full(FAC_INTS(n), 7.0), 0);
+        agree("first of pairs", fac_select(pairs, 1, 0), fac_select(re, 0, 1), 0);
+    }
+}
+
 static void losses_of_classes_agree_with_float64(void **state) {
     (void)state;
     fac_manual_seed(2);
@@ -160,6 +214,9 @@ static void quantized_convolutions_agree_with_those_of_numbers(void **state) {
     }
 }
 
-FAC_TEST_MAIN(FAC_TEST(rows_of_any_length_agree_with_float64), FAC_TEST(losses_of_classes_agree_with_float64),
-              FAC_TEST(a_target_in_a_later_tile_is_refused), FAC_TEST(pools_agree_with_float64),
-              FAC_TEST(sparse_sums_agree_with_dense_ones), FAC_TEST(quantized_convolutions_agree_with_those_of_numbers))
+FAC_TEST_MAIN(FAC_TEST(rows_of_any_length_agree_with_float64), FAC_TEST(sums_of_rows_do_not_depend_on_their_neighbours),
+              FAC_TEST(parts_of_complex_numbers_lie_beside_each_other),
+              FAC_TEST(distances_of_any_number_of_points_agree_with_float64),
+              FAC_TEST(losses_of_classes_agree_with_float64), FAC_TEST(a_target_in_a_later_tile_is_refused),
+              FAC_TEST(pools_agree_with_float64), FAC_TEST(sparse_sums_agree_with_dense_ones),
+              FAC_TEST(quantized_convolutions_agree_with_those_of_numbers))

@@ -13,6 +13,9 @@ typedef void (*fac_loop)(char *const *p, int64_t n, const fac_loop_args *args);
    the same bits. */
 extern fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 
+/* The loop that does the same and reads one value of p[k] for all n elements; NULL if there is none. */
+FAC_ISA_DECLARE(fac_loop, fac__level_loop, (fac_loop loop, int k));
+
 /* Conversion of n elements, `from` elements apart, to places `to` elements apart; defined for every pair of dtypes, by the rule
    of fac__convert. */
 typedef void (*fac_cast)(void *dst, int64_t to, const void *src, int64_t from, int64_t n);

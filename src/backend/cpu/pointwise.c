@@ -403,6 +403,16 @@ static void plan_operand(run *r, int i) {
         r->level |= 1u << i;
 }
 
+/* Takes the loop that reads one operand's value as it lies, where there is one. */
+static void plan_level(run *r) {
+    for (int i = r->it->n_out; i < r->it->n; i++) {
+        if (r->level != 1u << i || r->it->op[i].dtype != r->want[i]) continue;
+        const fac_loop own = FAC_ISA_PICK(fac__level_loop)(r->loop, i);
+        if (own) r->loop = own, r->direct |= r->level, r->level = 0;
+        return;
+    }
+}
+
 /* The first input whose tile may hold the result, too, where that is converted; 0 if there is none. */
 static int shares_with_result(const run *r) {
     for (int i = r->it->n_out; r->plain && has(r->cast, 0) && i < r->it->n; i++)
@@ -431,6 +441,7 @@ static void plan_run(run *r) {
         widest = fac__max(widest, item_of((fac_dtype)r->want[i]));
         if (it->op[i].t) widest = fac__max(widest, item_of((fac_dtype)it->op[i].dtype));
     }
+    if (r->level && !r->across) plan_level(r);
     r->burst = r->stream == 1 && r->loop && it->n_out == 1 && it->op[0].dtype == r->want[0] &&
                (r->direct | r->fixed | 1u) + 1 == 1u << it->n;
     r->plain =

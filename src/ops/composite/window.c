@@ -16,20 +16,37 @@ typedef void (*elements_fn)(double *v, int64_t count, const double *numbers);
 typedef struct sequence {
     double step;
     bool of_cosines;
-    elements_fn make;                               /* or NULL */
+    elements_fn make; /* NULL: they stay as they are, and of cosines c become numbers[0] - numbers[1] c */
     enum { ALL, MIRRORED, NEGATED_FROM_END } after; /* what follows the first half of n */
 } sequence;
 
-/* The first `count` multiples of the step, or their cosines, which lie where they go. */
-static fac_status multiples(fac_tensor *wide, int64_t count, const sequence *s) {
+/* What an operator in place answers is what it was given. */
+static fac_status in_place(fac_status st, fac_tensor *const *same) {
+    if (st == FAC_OK) fac__unref(*same);
+    return st;
+}
+/* The first `count` multiples of the step, or their cosines, which lie where they go; by the CPU's loops where there is nothing else to
+   make of them. */
+static fac_status multiples(fac_tensor *wide, int64_t count, const sequence *s, const double *numbers) {
     fac_tensor *part, *same = NULL;
     FAC_TRY(fac__narrow_view(wide, 0, 0, count, &part));
-    const fac_keyset keys = fac__dense_keys(part);
-    fac_status st = fac__redispatch__arange_(keys, part, fac_scalar_i_(0), fac_scalar_f_(s->step), &same);
-    if (st == FAC_OK) fac__unref(same);
-    if (st == FAC_OK && s->of_cosines && (st = fac__redispatch_cos_(keys, part, &same)) == FAC_OK) fac__unref(same);
+    const fac_keyset k = fac__dense_keys(part);
+    const fac_scalar step = fac_scalar_f_(s->step);
+    fac_status st = in_place(fac__redispatch__arange_(k, part, fac_scalar_i_(0), step, &same), &same);
+    if (st == FAC_OK && s->of_cosines) st = in_place(fac__redispatch_cos_(k, part, &same), &same);
+    if (st == FAC_OK && s->of_cosines && !s->make) {
+        st = in_place(fac__redispatch_mul__Scalar(k, part, fac_scalar_f_(-numbers[1]), &same), &same);
+        if (st == FAC_OK)
+            st = in_place(fac__redispatch_add__Scalar(k, part, fac_scalar_f_(numbers[0]), fac_scalar_i_(1), &same),
+                          &same);
+    }
     fac__unref(part);
     return st;
+}
+
+/* to[k] = sign * from[-k], which lie apart. */
+static void turn(double *restrict to, const double *restrict from, int64_t n, double sign) {
+    for (int64_t k = 0; k < n; k++) to[k] = sign * from[-k];
 }
 
 static fac_status fill(fac_tensor *t, const sequence *s, int64_t n, const double *numbers) {
@@ -37,11 +54,11 @@ static fac_status fill(fac_tensor *t, const sequence *s, int64_t n, const double
     const int64_t count = t->numel, made = fac__min(count, n / 2 + 1), half = s->after ? n / 2 + n % 2 : count;
     FAC_TRY(fac__empty(&count, 1, FAC_F64, fac_device_make(FAC_CPU, 0), &wide));
     double *v = fac__data(wide);
-    fac_status st = multiples(wide, made, s);
+    fac_status st = multiples(wide, made, s, numbers);
     if (st == FAC_OK) {
         if (s->make) s->make(v, made, numbers);
-        for (int64_t k = half; k < count && s->after == MIRRORED; k++) v[k] = v[n - 1 - k];
-        for (int64_t k = half; k < count && s->after != MIRRORED; k++) v[k] = -v[n - k];
+        if (half < count && s->after == MIRRORED) turn(v + half, v + n - 1 - half, count - half, 1);
+        if (half < count && s->after == NEGATED_FROM_END) turn(v + half, v + n - half, count - half, -1);
         st = fac__copy_below(t, wide);
     }
     fac__unref(wide);
@@ -108,10 +125,6 @@ FREQUENCIES(rfftfreq, true)
 
 /* ---- windows -------------------------------------------------------------------------------------------------------------- */
 
-/* numbers: alpha, beta. */
-static void hamming(double *v, int64_t count, const double *numbers) {
-    for (int64_t k = 0; k < count; k++) v[k] = numbers[0] - numbers[1] * v[k];
-}
 /* The cosine of twice the angle is 2 cos^2 - 1. */
 static void blackman(double *v, int64_t count, const double *numbers) {
     (void)numbers;
@@ -169,9 +182,9 @@ static fac_status make_window(fac_factory f, const window *w, int64_t length, bo
 
 static const window bartlett_window = {.name = "bartlett_window"},
                     blackman_window = {.name = "blackman_window", .make = blackman, .of_cosines = true},
-                    hann_window = {.name = "hann_window", .make = hamming, .of_cosines = true, .numbers = {0.5, 0.5}};
+                    hann_window = {.name = "hann_window", .of_cosines = true, .numbers = {0.5, 0.5}};
 static window hamming_window(double alpha, double beta) {
-    return (window){.name = "hamming_window", .make = hamming, .of_cosines = true, .numbers = {alpha, beta}};
+    return (window){.name = "hamming_window", .of_cosines = true, .numbers = {alpha, beta}};
 }
 static window kaiser_window(double beta) {
     return (window){.name = "kaiser_window", .make = kaiser, .numbers = {beta, bessel_i0(beta)}};

@@ -8,6 +8,15 @@
 
 #define FAC_LOOPS(X) FAC_LOOPS_REAL(X) FAC_LOOPS_PIECEWISE(X)
 #define FAC_NUMBER_OF FAC_REAL_NUMBER
+/* Those that rows beside one value each are often given to: X(name, inputs, numbers, which input is one value). */
+#define EITHER(X, name) X(name, 2, 0, 1) X(name, 2, 0, 2)
+#define LOOPS_LEVEL(X)  \
+    EITHER(X, add)      \
+    EITHER(X, sub)      \
+    EITHER(X, mul)      \
+    EITHER(X, div)      \
+    X(maximum, 2, 0, 2) \
+    X(minimum, 2, 0, 2) X(prelu, 2, 0, 2) X(addcmul, 3, 1, 2)
 
 #define FAC_T float
 #define FAC_TD FAC_F32
@@ -18,6 +27,7 @@
 #include "ops/scalar/piecewise.h"
 #include "ops/scalar/real.h"
 
+LOOPS_LEVEL(FAC_LEVEL_LOOP)
 #include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T double
@@ -29,6 +39,7 @@
 #include "ops/scalar/piecewise.h"
 #include "ops/scalar/real.h"
 
+LOOPS_LEVEL(FAC_LEVEL_LOOP)
 #include "backend/cpu/kernels/loops_of_type.h"
 
 #undef FAC_LOOPS
@@ -167,6 +178,18 @@ static inline float number(const fac_loop_args *args) { return (float)args->v[0]
 #define LOOPS_F16(X) X(add) X(sub) X(mul) X(div) X(reciprocal) X(addcmul) X(addcdiv)
 LOOPS_F16(F16_LOOP)
 #endif
+
+fac_loop FAC_ISA_NAME(fac__level_loop)(fac_loop loop, int k) {
+#define LEVEL(name, inputs, numbers, k) \
+    {loop_##name##_f32, level_##name##_##k##_f32, k}, {loop_##name##_f64, level_##name##_##k##_f64, k},
+    static const struct {
+        fac_loop of, level;
+        int k;
+    } known[] = {LOOPS_LEVEL(LEVEL)};
+    for (size_t i = 0; i < FAC_COUNT(known); i++)
+        if (known[i].of == loop && known[i].k == k) return known[i].level;
+    return NULL;
+}
 
 void FAC_ISA_NAME(fac__install_arith)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_f32(table);

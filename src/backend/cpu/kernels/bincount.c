@@ -1,6 +1,7 @@
 /* Counts of small numbers. A first pass finds the largest and refuses negative ones; then numbers are cut in at most PARTS parts, by
    their number and that of the bins alone. Each part counts into a table of its own, and tables are added in order: results do
    not depend on the number of threads. Sums of weights are taken in double. */
+#include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
@@ -35,15 +36,17 @@ static int64_t end_of(const bincount *b, int64_t part) { return fac__min(b->n, (
 /* The largest number of each part, as unsigned: a negative one is above all others. */
 static fac_status bound_part(void *ctx, int64_t begin, int64_t end) {
     bincount *b = ctx;
+    const fac_fold_row_fn highest = fac__fold_get(FAC_FOLD_MAX, FAC_ACC_I64).row,
+                          lowest = fac__fold_get(FAC_FOLD_MIN, FAC_ACC_I64).row;
     fac_tile_buf t;
     for (int64_t p = begin; p < end; p++) {
-        uint64_t most[4] = {0};
+        int64_t most = 0, least = 0;
         for (int64_t at = p * b->part, n; at < end_of(b, p); at += n) {
-            const uint64_t *v = (const uint64_t *)load(b, at, end_of(b, p), &t, &n);
-            for (int64_t i = 0; i < n; i++) most[i % 4] = v[i] > most[i % 4] ? v[i] : most[i % 4];
+            const int64_t *v = load(b, at, end_of(b, p), &t, &n);
+            highest(v, n, &most);
+            lowest(v, n, &least);
         }
-        b->most[p] = 0;
-        for (int k = 0; k < 4; k++) b->most[p] = most[k] > b->most[p] ? most[k] : b->most[p];
+        b->most[p] = (uint64_t)(least < 0 ? least : most);
     }
     return FAC_OK;
 }

@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels/distance.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
+#include "backend/cpu/kernels/transpose.h"
 #include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"
 #include "ops_gen.h"
@@ -94,30 +95,25 @@ static distances plan(fac_tensor *x1, fac_tensor *x2, double p) {
 
 /* ---- forward ---------------------------------------------------------------------------------------------------------------- */
 
-/* strip[depth, STRIP] = rows [first, first + n) of x2, coordinates from k on; missing rows are zero. */
-#define PACK(T)                                                                                                     \
-    static void pack_##T(T *strip, const T *x2, int64_t ld, int64_t n, int64_t depth) {                             \
-        for (int64_t k = 0; k < depth; k++)                                                                         \
-            for (int64_t i = n; i < STRIP; i++) strip[k * STRIP + i] = 0;                                           \
-        for (int64_t i = 0; i < n; i++)                                                                             \
-            for (int64_t k = 0; k < depth; k++) strip[k * STRIP + i] = x2[i * ld + k];                              \
-    }                                                                                                               \
-    /* Sums of a block of points over one strip. */                                                                 \
-    static void meet_##T(const distances *j, const T *x1, int64_t rows, const T *x2, int64_t n, T *strip, T *acc) { \
-        memset(acc, 0, (size_t)(rows * STRIP) * sizeof *acc);                                                       \
-        for (int64_t k = 0; k < j->depth; k += DEPTH) {                                                             \
-            const int64_t depth = fac__min(DEPTH, j->depth - k);                                                    \
-            pack_##T(strip, x2 + k, j->depth, n, depth);                                                            \
-            ADD_##T(j->metric, j->p, x1 + k, rows, j->depth, strip, depth, acc);                                    \
-        }                                                                                                           \
-        END_##T(j->metric, j->p, acc, rows *STRIP);                                                                 \
+/* Sums of a block of points over one strip: rows of x2, of which coordinates are packed as strip[depth, STRIP]; missing rows are zero. */
+#define MEET(T, ADD)                                                                                              \
+    static void meet_##T(const distances *j, const T *x1, int64_t rows, const T *x2, int64_t n, T *strip, T *acc, \
+                         int64_t acc_ld) {                                                                        \
+        int64_t k = 0, depth;                                                                                     \
+        do {                                                                                                      \
+            depth = fac__min(DEPTH, j->depth - k);                                                                \
+            for (int64_t i = 0; i < depth && n < STRIP; i++)                                                      \
+                memset(strip + i * STRIP + n, 0, (size_t)(STRIP - n) * sizeof(T));                                \
+            fac__transpose_block(sizeof(T), (char *)strip, sizeof(T), STRIP * sizeof(T), (const char *)(x2 + k),  \
+                                 j->depth * (int64_t)sizeof(T), depth, n);                                        \
+            FAC_ISA_PICK(ADD)                                                                                     \
+            (j->metric, j->p, x1 + k, rows, j->depth, strip, depth, acc, acc_ld,                                  \
+             (fac_distance_part){k == 0, k + depth == j->depth});                                                 \
+            k += depth;                                                                                           \
+        } while (k < j->depth);                                                                                   \
     }
-#define ADD_float FAC_ISA_PICK(fac__distance_add_f32)
-#define ADD_double FAC_ISA_PICK(fac__distance_add_f64)
-#define END_float FAC_ISA_PICK(fac__distance_end_f32)
-#define END_double FAC_ISA_PICK(fac__distance_end_f64)
-PACK(float)
-PACK(double)
+MEET(float, fac__distance_add_f32)
+MEET(double, fac__distance_add_f64)
 
 /* Where the pair (i, i + 1) lies among those of n rows. */
 static int64_t pair_of(int64_t n, int64_t i) { return i * n - i * (i + 1) / 2; }
@@ -133,20 +129,24 @@ static void store_row(const distances *j, char *out, int64_t i, int64_t j0, int6
         memcpy(out + (to + skip) * (int64_t)j->item, acc + skip * (int64_t)j->item, (size_t)(n - skip) * j->item);
 }
 
+/* Whole strips of a matrix are summed up where they go. */
 static void run_block(const distances *j, const fac_cursor *c, int64_t i0, char *scratch) {
     const int64_t rows = fac__min(POINTS, j->n1 - i0);
     const char *x1 = at(j, j->x1, c->offset[1] + i0 * j->depth), *x2 = at(j, j->x2, c->offset[2]);
-    char *acc = scratch, *strip = scratch + POINTS * STRIP * j->item, *out = j->out + c->offset[0] * (int64_t)j->item;
+    char *strip = scratch + POINTS * STRIP * j->item, *out = j->out + c->offset[0] * (int64_t)j->item;
     for (int64_t j0 = j->pairs ? (i0 + 1) / STRIP * STRIP : 0; j0 < j->n2; j0 += STRIP) {
         const int64_t n = fac__min(STRIP, j->n2 - j0);
+        const bool in_place = n == STRIP && !j->pairs;
         const char *y = at(j, x2, j0 * j->depth);
+        char *acc = in_place ? out + (i0 * j->n2 + j0) * (int64_t)j->item : scratch;
+        const int64_t ld = in_place ? j->n2 : STRIP;
         if (j->wide)
             meet_double(j, (const double *)(const void *)x1, rows, (const double *)(const void *)y, n,
-                        (double *)(void *)strip, (double *)(void *)acc);
+                        (double *)(void *)strip, (double *)(void *)acc, ld);
         else
             meet_float(j, (const float *)(const void *)x1, rows, (const float *)(const void *)y, n,
-                       (float *)(void *)strip, (float *)(void *)acc);
-        for (int64_t i = 0; i < rows; i++) store_row(j, out, i0 + i, j0, n, at(j, acc, i * STRIP));
+                       (float *)(void *)strip, (float *)(void *)acc, ld);
+        for (int64_t i = 0; i < rows && !in_place; i++) store_row(j, out, i0 + i, j0, n, at(j, acc, i * STRIP));
     }
 }
 

@@ -22,12 +22,23 @@ static inline __attribute__((always_inline)) V LOCAL(more)(const fac_metric m, V
     return (V)(((M)acc & stays) | ((M)size & ~stays));
 }
 
-/* acc[rows, 2 vectors] += ... over depth. `rows` and m are constant where this is inlined. */
+static inline V LOCAL(root)(V v) {
+    T lane[LANES];
+    STORE(lane, v);
+    for (int i = 0; i < LANES; i++) lane[i] = SQRT(lane[i]);
+    return LOAD(lane);
+}
+
+/* Two vectors of sums in each row. `rows` and m are constant where this is inlined. */
 static inline __attribute__((always_inline)) void LOCAL(block)(const fac_metric m, const int rows, const T *x,
-                                                               int64_t ld, const T *strip, int64_t depth, T *acc) {
+                                                               int64_t ld, const T *strip, int64_t depth, T *acc,
+                                                               int64_t acc_ld, fac_distance_part part) {
     V a[LOCAL(ROWS)][2];
 #pragma GCC unroll 4
-    for (int i = 0; i < rows; i++) a[i][0] = LOAD(acc + i * STRIP), a[i][1] = LOAD(acc + i * STRIP + LANES);
+    for (int i = 0; i < rows; i++) {
+        a[i][0] = part.first ? (V){0} : LOAD(acc + i * acc_ld);
+        a[i][1] = part.first ? (V){0} : LOAD(acc + i * acc_ld + LANES);
+    }
     for (int64_t k = 0; k < depth; k++, strip += STRIP) {
         const V y0 = LOAD(strip), y1 = LOAD(strip + LANES);
 #pragma GCC unroll 4
@@ -38,18 +49,22 @@ static inline __attribute__((always_inline)) void LOCAL(block)(const fac_metric 
         }
     }
 #pragma GCC unroll 4
-    for (int i = 0; i < rows; i++) STORE(acc + i * STRIP, a[i][0]), STORE(acc + i * STRIP + LANES, a[i][1]);
+    for (int i = 0; i < rows; i++)
+        for (int k = 0; k < 2; k++)
+            STORE(acc + i * acc_ld + k * LANES, m == FAC_METRIC_SQUARE && part.last ? LOCAL(root)(a[i][k]) : a[i][k]);
 }
 
-#define ADD(name, m)                                                                                             \
-    static void LOCAL(add_##name)(const T *x, int64_t rows, int64_t ld, const T *strip, int64_t depth, T *acc) { \
-        int64_t i = 0;                                                                                           \
-        for (; i + LOCAL(ROWS) <= rows; i += LOCAL(ROWS))                                                        \
-            for (int at = 0; at < STRIP; at += 2 * LANES)                                                        \
-                LOCAL(block)(m, LOCAL(ROWS), x + i * ld, ld, strip + at, depth, acc + i * STRIP + at);           \
-        for (; i < rows; i++)                                                                                    \
-            for (int at = 0; at < STRIP; at += 2 * LANES)                                                        \
-                LOCAL(block)(m, 1, x + i * ld, ld, strip + at, depth, acc + i * STRIP + at);                     \
+#define PARAMETERS \
+    const T *x, int64_t rows, int64_t ld, const T *strip, int64_t depth, T *acc, int64_t acc_ld, fac_distance_part part
+#define ADD(name, m)                                                                                                  \
+    static void LOCAL(add_##name)(PARAMETERS) {                                                                       \
+        int64_t i = 0;                                                                                                \
+        for (; i + LOCAL(ROWS) <= rows; i += LOCAL(ROWS))                                                             \
+            for (int at = 0; at < STRIP; at += 2 * LANES)                                                             \
+                LOCAL(block)(m, LOCAL(ROWS), x + i * ld, ld, strip + at, depth, acc + i * acc_ld + at, acc_ld, part); \
+        for (; i < rows; i++)                                                                                         \
+            for (int at = 0; at < STRIP; at += 2 * LANES)                                                             \
+                LOCAL(block)(m, 1, x + i * ld, ld, strip + at, depth, acc + i * acc_ld + at, acc_ld, part);           \
     }
 ADD(count, FAC_METRIC_COUNT)
 ADD(sum, FAC_METRIC_SUM)
@@ -57,32 +72,28 @@ ADD(square, FAC_METRIC_SQUARE)
 ADD(most, FAC_METRIC_MOST)
 #undef ADD
 
-static void LOCAL(add_power)(T p, const T *x, int64_t rows, int64_t ld, const T *strip, int64_t depth, T *acc) {
-    for (int64_t i = 0; i < rows; i++)
+static void LOCAL(add_power)(double p, PARAMETERS) {
+    const T power = (T)p, root = (T)(1 / p);
+    for (int64_t i = 0; i < rows; i++, acc += acc_ld) {
+        for (int j = 0; part.first && j < STRIP; j++) acc[j] = 0;
         for (int64_t k = 0; k < depth; k++) {
             const T xi = x[i * ld + k];
-            for (int j = 0; j < STRIP; j++) acc[i * STRIP + j] += POW(ABS(xi - strip[k * STRIP + j]), p);
+            for (int j = 0; j < STRIP; j++) acc[j] += POW(ABS(xi - strip[k * STRIP + j]), power);
         }
-}
-
-void FN(fac__distance_add_)(fac_metric m, double p, const T *x1, int64_t rows, int64_t ld, const T *strip,
-                            int64_t depth, T *acc) {
-    switch (m) {
-    case FAC_METRIC_COUNT: LOCAL(add_count)(x1, rows, ld, strip, depth, acc); break;
-    case FAC_METRIC_SUM: LOCAL(add_sum)(x1, rows, ld, strip, depth, acc); break;
-    case FAC_METRIC_SQUARE: LOCAL(add_square)(x1, rows, ld, strip, depth, acc); break;
-    case FAC_METRIC_MOST: LOCAL(add_most)(x1, rows, ld, strip, depth, acc); break;
-    case FAC_METRIC_POWER: LOCAL(add_power)((T)p, x1, rows, ld, strip, depth, acc); break;
+        for (int j = 0; part.last && j < STRIP; j++) acc[j] = POW(acc[j], root);
     }
 }
 
-void FN(fac__distance_end_)(fac_metric m, double p, T *acc, int64_t n) {
-    const T root = (T)(1 / p);
-    if (m == FAC_METRIC_SQUARE)
-        for (int64_t i = 0; i < n; i++) acc[i] = SQRT(acc[i]);
-    if (m == FAC_METRIC_POWER)
-        for (int64_t i = 0; i < n; i++) acc[i] = POW(acc[i], root);
+void FN(fac__distance_add_)(fac_metric m, double p, PARAMETERS) {
+    switch (m) {
+    case FAC_METRIC_COUNT: LOCAL(add_count)(x, rows, ld, strip, depth, acc, acc_ld, part); break;
+    case FAC_METRIC_SUM: LOCAL(add_sum)(x, rows, ld, strip, depth, acc, acc_ld, part); break;
+    case FAC_METRIC_SQUARE: LOCAL(add_square)(x, rows, ld, strip, depth, acc, acc_ld, part); break;
+    case FAC_METRIC_MOST: LOCAL(add_most)(x, rows, ld, strip, depth, acc, acc_ld, part); break;
+    case FAC_METRIC_POWER: LOCAL(add_power)(p, x, rows, ld, strip, depth, acc, acc_ld, part); break;
+    }
 }
+#undef PARAMETERS
 
 /* ---- gradients ------------------------------------------------------------------------------------------------------- */
 

@@ -27,6 +27,9 @@ FAC_ISA_DECLARE(int64_t, fac__fold_sum_halves,
 /* sums[r] = the sum in double of n floats at x + r * step, in order, of `rows` rows side by side: a short row of its own would cost more
    than what it adds. */
 FAC_ISA_DECLARE(void, fac__sum_short_rows_f32, (const float *x, int64_t step, int64_t n, int64_t rows, float *sums));
+/* sums[r] = what the row fold of n floats at x + r * step gives, or of their squares, of `rows` rows side by side, n >= 1. */
+FAC_ISA_DECLARE(void, fac__sum_rows_f32,
+                (bool squares, const float *x, int64_t step, int64_t n, int64_t rows, float *sums));
 /* out[r] = the sum, maximum or minimum (op) of n doubles at x + r * step likewise; n is at least 1 for the latter two. */
 FAC_ISA_DECLARE(void, fac__fold_short_rows_f64,
                 (fac_fold_op op, const double *x, int64_t step, int64_t n, int64_t rows, double *out));

@@ -161,6 +161,45 @@ SUM_LANES(sum_lanes_numbers_f64, double, fac_vf64, V64, load_number_f64, cascade
 SUM_ROW_F64(sum_row_f64, sum_lanes_f64, )
 SUM_ROW_F64(sum_row_numbers_f64, sum_lanes_numbers_f64, ONE_NUMBER)
 
+/* The sums of as many rows as a vector has lanes, side by side, each with the bits that its row fold gives. */
+static void sum_rows(bool squares, const float *x, int64_t step, int64_t n, float *sums) {
+    fac_vf32 v[V32];
+    half_vf32 part[2];
+    fac_vf64 sum[V64][2], tail[2] = {{0}, {0}};
+    int64_t rest = 0;
+    for (int i = 0; i < V32; i++)
+        v[i] = squares ? sum_row_squares_lanes(x + i * step, n, &rest) : sum_lanes_f32(x + i * step, n, &rest);
+    fac_transpose_f32(v);
+    for (int i = 0; i < V32; i++) {
+        memcpy(part, &v[i], sizeof part);
+        for (int k = 0; k < 2; k++) {
+            const fac_vf64 lane = __builtin_convertvector(part[k], fac_vf64);
+            sum[i % V64][k] = i < V64 ? lane : sum[i % V64][k] + lane;
+        }
+    }
+    for (int w = V64 / 2; w > 0; w /= 2)
+        for (int i = 0; i < w; i++) sum[i][0] += sum[i + w][0], sum[i][1] += sum[i + w][1];
+    if (rest) {
+        for (int i = 0; i < V32; i++) v[i] = fac__short_load(x + i * step + n - rest, rest, 0);
+        fac_transpose_f32(v);
+        for (int64_t i = 0; i < rest; i++) {
+            if (squares) v[i] *= v[i];
+            memcpy(part, &v[i], sizeof part);
+            for (int k = 0; k < 2; k++) tail[k] += __builtin_convertvector(part[k], fac_vf64);
+        }
+    }
+    for (int k = 0; k < 2; k++) part[k] = __builtin_convertvector(sum[0][k] + tail[k], half_vf32);
+    memcpy(sums, part, sizeof part);
+}
+void FAC_ISA_NAME(fac__sum_rows_f32)(bool squares, const float *x, int64_t step, int64_t n, int64_t rows, float *sums) {
+    int64_t r = 0;
+    for (; r + V32 <= rows; r += V32) sum_rows(squares, x + r * step, step, n, sums + r);
+    for (; r < rows; r++) {
+        sums[r] = 0;
+        (squares ? sum_row_squares : sum_row_f32)(x + r * step, n, sums + r);
+    }
+}
+
 fac_fold_row_fn FAC_ISA_NAME(fac__fold_sum_of)(fac_dtype d, fac_tile_map map) {
     if (d == FAC_F64) return map == FAC_MAP_NAN_TO_ZERO ? sum_row_numbers_f64 : NULL;
     if (d == FAC_BF16 && map == FAC_MAP_NONE) return sum_row_bf16;

@@ -32,6 +32,24 @@ static __attribute__((noinline)) void copy_run(char *dst, const char *src, size_
     store_bytes(end - 2 * WIDTH, last2), store_bytes(end - WIDTH, last3);
 }
 
+#if FAC_ISA_LEVEL >= 2
+/* To every other place, as parts of complex numbers go: whole vectors, without a write to the places between. */
+#define TO_EVERY_OTHER(name, T, MASK, WIDEN, STORE)                                                   \
+    static void name(char *dst, const char *src, int64_t n) {                                         \
+        enum { HALF = (int)(32 / sizeof(T)) };                                                        \
+        int64_t i = 0;                                                                                \
+        for (; i + HALF <= n; i += HALF) {                                                            \
+            const __m256i half = _mm256_loadu_si256((const void *)(src + i * (int)sizeof(T)));        \
+            STORE(dst + 2 * i * (int)sizeof(T), MASK, WIDEN(half));                                   \
+        }                                                                                             \
+        for (; i < n; i++) memcpy(dst + 2 * i * (int)sizeof(T), src + i * (int)sizeof(T), sizeof(T)); \
+    }
+#define SPREAD_4(v) _mm512_cvtepu32_epi64(v)
+#define SPREAD_8(v) _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 0, 1, 0, 2, 0, 3, 0), _mm512_castsi256_si512(v))
+TO_EVERY_OTHER(every_other_4, uint32_t, 0x5555, SPREAD_4, _mm512_mask_storeu_epi32)
+TO_EVERY_OTHER(every_other_8, uint64_t, 0x55, SPREAD_8, _mm512_mask_storeu_epi64)
+#endif
+
 #define COPY(T)                                                                        \
     do {                                                                               \
         const int64_t size = sizeof(T);                                                \
@@ -82,6 +100,10 @@ void FAC_ISA_NAME(fac__items_copy_rows)(size_t item, char *dst, int64_t to, cons
         for (; rows > 0; rows--, dst += to_row, src += from_row) memcpy(dst, src, run);
     else if (whole)
         for (; rows > 0; rows--, dst += to_row, src += from_row) copy_run(dst, src, run);
+#if FAC_ISA_LEVEL >= 2
+    else if ((item == 4 || item == 8) && from == (int64_t)item && to == 2 * from && n >= 16)
+        EACH_ROW(item == 4 ? every_other_4 : every_other_8)(dst, src, n);
+#endif
     else
         FAC_ITEM_SWITCH(item, COPY_ROWS)
 }

@@ -64,6 +64,20 @@
     static void FAC_FN(loop_##name)(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
         FAC_LOOP_##result(name, inputs, numbers)                                                                    \
     }
+/* The same where input k is one number for the whole run. */
+#define FAC_LEVEL_OF_1 a
+#define FAC_LEVEL_OF_2 b
+#define FAC_LEVEL_VALUES_2_1 level, b[i]
+#define FAC_LEVEL_VALUES_2_2 a[i], level
+#define FAC_LEVEL_VALUES_3_2 a[i], level, c[i]
+#define FAC_LEVEL_LOOP(name, inputs, numbers, k)                                                \
+    static void FAC_FN(level_##name##_##k)(char *const *p, int64_t n,                           \
+                                           const fac_loop_args *args __attribute__((unused))) { \
+        FAC_T *out = FAC_OPERAND(0, FAC_T);                                                     \
+        FAC_INPUTS_##inputs(1);                                                                 \
+        FAC_NUMBERS_##numbers const FAC_T level = *FAC_LEVEL_OF_##k;                            \
+        FAC_EACH(n) out[i] = FAC_FN(name)(FAC_LEVEL_VALUES_##inputs##_##k FAC_PASS_##numbers);  \
+    }
 #define FAC_INSTALL(name, result, inputs, numbers) table[FAC_LOOP_##name][FAC_TD] = FAC_FN(loop_##name);
 
 /* Over bf16, in float: what conversions before and after the loop of floats give, in one pass. */

@@ -12,12 +12,16 @@ enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
 enum { AT_ONCE = 512 }; /* elements that are widened in one call */
 
 typedef struct margin_job margin_job;
-/* The loss of a row x, or, with dx, its gradient times g into dx. Overwrites x and `others`, which has the row's flags where there are
-   a caller's. */
-typedef double (*row_fn)(const margin_job *j, int64_t row, double *x, double *dx, double *others, double g);
+/* The loss of a row x, or, with dx, its gradient times g into dx. Overwrites x; `others` is what the job marked. */
+typedef double (*row_fn)(const margin_job *j, int64_t row, double *x, double *dx, const double *others, double g);
+/* Makes `others` of `rows` rows x: with is_flags it has the rows' flags, which are a caller's. Several rows before the first is read: what
+   was just written element by element is slow to be read by vectors. */
+typedef void (*mark_fn)(const margin_job *j, int64_t first, int64_t rows, const double *x, bool is_flags,
+                        double *others);
 
 struct margin_job {
     row_fn fn;
+    mark_fn mark;         /* or NULL */
     fac_tensor *owned[3]; /* input, target, flags: row-major */
     const char *x;
     const int64_t *target;
@@ -42,7 +46,8 @@ static void put(char *p, fac_dtype d, int64_t i, double v) {
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
 
-static double multi_margin_row(const margin_job *j, int64_t row, double *x, double *dx, double *others, double g) {
+static double multi_margin_row(const margin_job *j, int64_t row, double *x, double *dx, const double *others,
+                               double g) {
     (void)others;
     const int64_t y = j->target[row];
     const double w = (j->weight ? get(j->weight, j->dtype, y * j->weight_step) : 1) / (double)j->classes;
@@ -61,17 +66,23 @@ static int64_t targets_of(const margin_job *j, int64_t row) {
     return n;
 }
 
-static double multilabel_row(const margin_job *j, int64_t row, double *x, double *dx, double *others, double g) {
+/* The classes that are no targets. */
+static void multilabel_mark(const margin_job *j, int64_t first, int64_t rows, const double *x, bool is_flags,
+                            double *others) {
+    const int64_t all = rows * j->classes, *target = j->target + first * j->classes;
+    if (is_flags) {
+        for (int64_t c = 0; c < all; c++) others[c] = others[c] != 0 ? -INFINITY : x[c];
+        return;
+    }
+    memcpy(others, x, (size_t)all * sizeof *others);
+    for (int64_t at = 0; at < all; at += j->classes)
+        for (int64_t i = 0; i < j->classes && target[at + i] >= 0; i++) others[at + target[at + i]] = -INFINITY;
+}
+
+static double multilabel_row(const margin_job *j, int64_t row, double *x, double *dx, const double *others, double g) {
     const int64_t *target = j->target + row * j->classes, n = targets_of(j, row);
     double loss = 0;
     if (dx) memset(dx, 0, (size_t)j->classes * sizeof *dx);
-    if (!n) return 0;
-    if (dx) { /* the flags are a caller's */
-        for (int64_t c = 0; c < j->classes; c++) others[c] = others[c] != 0 ? -INFINITY : x[c];
-    } else {
-        memcpy(others, x, (size_t)j->classes * sizeof *others);
-        for (int64_t i = 0; i < n; i++) others[target[i]] = -INFINITY;
-    }
     for (int64_t i = 0; i < n; i++) {
         const double shift = 1 - x[target[i]];
         if (dx)
@@ -94,6 +105,7 @@ static fac_status rows_range(void *ctx, int64_t begin, int64_t end, void *room) 
         const int64_t rows = fac__min(most, end - first), n = rows * j->classes;
         fac__tile_load(FAC_ACC_F64, x, j->x + first * bytes, j->dtype, 1, n);
         if (j->flags && dx) fac__tile_load(FAC_ACC_F64, others, j->flags + first * bytes, j->dtype, 1, n);
+        if (j->mark) j->mark(j, first, rows, x, dx != NULL, others);
         for (int64_t i = 0; i < rows; i++) {
             const int64_t at = i * j->classes;
             if (dx && (j->grad_step || i == 0)) g = get(j->grad, j->dtype, (first + i) * j->grad_step) * j->scale;
@@ -230,7 +242,7 @@ static fac_status multilabel_forward(margin_job *j, fac_tensor *loss, const fac_
 
 fac_status multilabel_margin_loss_forward_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target,
                                               int64_t reduction) {
-    margin_job j = {.fn = multilabel_row};
+    margin_job j = {.fn = multilabel_row, .mark = multilabel_mark};
     fac_rowmajor is_target;
     fac_status st = open_margin(&j, self, target);
     if (st == FAC_OK) st = check_classes(&j, j.rows * j.classes, -1);
@@ -242,7 +254,7 @@ fac_status multilabel_margin_loss_forward_cpu(fac_structured *s, fac_tensor *sel
 
 fac_status multilabel_margin_loss_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *self,
                                                fac_tensor *target, int64_t reduction, fac_tensor *is_target) {
-    margin_job j = {.fn = multilabel_row};
+    margin_job j = {.fn = multilabel_row, .mark = multilabel_mark};
     fac_status st = open_margin(&j, self, target);
     if (st == FAC_OK) st = check_classes(&j, j.rows * j.classes, -1);
     if (st == FAC_OK) st = fac__cpu_contiguous(is_target, &j.owned[2]);

@@ -170,13 +170,19 @@ static void store(const job *j, fac_acc_value *acc, const fac_cursor *c) {
         fac__tile_store(j->r->kind, acc, home, j->out_dtype, 1, 1);
 }
 
-enum { SHORT_ROW = 32, ROWS_AT_ONCE = 64, THIN = 16 };
+enum { SHORT_ROW = 32, MEDIUM_ROW = 512, ROWS_AT_ONCE = 64, THIN = 16 };
 
+/* Rows of floats whose sums, or sums of squares, are taken side by side. */
+static bool sums_squares(const job *j) { return j->sum_of && j->r->map == FAC_MAP_SQUARE && j->in_dtype == FAC_F32; }
+static bool sums_floats(const job *j) {
+    return j->r->kind == FAC_ACC_F32 && j->r->op == FAC_FOLD_SUM && (j->direct || sums_squares(j));
+}
+
+/* Rows that several at a time are folded of. */
 static bool is_short(const job *j) {
-    const fac_fold_op op = j->r->op;
-    const bool known =
-        j->r->kind == FAC_ACC_F32 ? op == FAC_FOLD_SUM : j->r->kind == FAC_ACC_F64 && op != FAC_FOLD_PROD;
-    return known && j->plain_out && j->split.kept.ndim == 1 && j->split.reduced.count <= SHORT_ROW;
+    const bool floats = sums_floats(j), doubles = j->direct && j->r->kind == FAC_ACC_F64 && j->r->op != FAC_FOLD_PROD;
+    return (floats || doubles) && j->plain_out && j->split.kept.ndim == 1 &&
+           j->split.reduced.count <= (floats ? MEDIUM_ROW : SHORT_ROW);
 }
 
 static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
@@ -190,8 +196,10 @@ static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += ROWS_AT_ONCE) {
         const int64_t rows = fac__min(ROWS_AT_ONCE, end - i);
         const void *x = j->in + i * step * (int64_t)j->in_item;
-        if (j->r->kind == FAC_ACC_F32)
+        if (j->r->kind == FAC_ACC_F32 && j->direct && n <= SHORT_ROW)
             FAC_ISA_PICK(fac__sum_short_rows_f32)(x, step, n, rows, acc.f32);
+        else if (j->r->kind == FAC_ACC_F32)
+            FAC_ISA_PICK(fac__sum_rows_f32)(!j->direct, x, step, n, rows, acc.f32);
         else
             FAC_ISA_PICK(fac__fold_short_rows_f64)(j->r->op, x, step, n, rows, acc.f64);
         finish(j, &acc, rows);
@@ -298,9 +306,7 @@ static fac_status reduce_rows(job *j) {
         j->blocks == 1 && in_place(j) && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
     int64_t grain = fac__grain(FAC_GRAIN, fac__min(n, FAC_ROW_BLOCK));
     const bool tiles = n <= FAC_TILE && n > 0 && j->split.reduced.ndim <= 1;
-    fac_range_fn run = plain   ? j->direct && is_short(j) ? run_short_rows : run_plain_rows
-                       : tiles ? run_tile_rows
-                               : run_rows;
+    fac_range_fn run = plain ? is_short(j) ? run_short_rows : run_plain_rows : tiles ? run_tile_rows : run_rows;
     fac_status st = fac__parallel_for(0, items, grain, run, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);

@@ -79,7 +79,7 @@ fac_status fac__scatter_run(const fac_scatter_plan *s) {
         walk(&j, &j.meeting, 0, j.meeting.count, &origin);
         return FAC_OK;
     }
-    j.apart_first = distance(&j.meeting, s->step) < distance(&j.apart, s->step);
+    j.apart_first = j.meeting.count > 1 && distance(&j.meeting, s->step) < distance(&j.apart, s->step);
     const int64_t least = j.apart_first ? 1 : fac__max(MIN_CHUNK, j.apart.count / 16);
     return fac__parallel_for(0, j.apart.count, fac__max(fac__grain(FAC_GRAIN, j.meeting.count), least), scatter_range,
                              &j);
