@@ -429,25 +429,23 @@ SUM_COL(sum_col_f32, float)
 SUM_COL(sum_col_f64, double)
 
 /* The same of elements that become floats on the way. */
-#define SUM_COL_OF(NAME, T, LOAD, ONE)                                                                            \
-    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {                           \
-        const T *x = vx;                                                                                          \
-        float *acc = vacc;                                                                                        \
-        const int64_t whole = w - w % V32;                                                                        \
-        int64_t i = 0;                                                                                            \
-        for (; i + 4 <= rows; i += 4) {                                                                           \
-            const T *a = x + i * ld, *b = a + ld, *c = b + ld, *d = c + ld;                                       \
-            for (int64_t j = 0; j < whole; j += V32) {                                                            \
-                const fac_vf32 sum = (LOAD(a + j) + LOAD(b + j)) + (LOAD(c + j) + LOAD(d + j));                   \
-                fac_store_f32(acc + j, fac_load_f32(acc + j) + sum);                                              \
-            }                                                                                                     \
-            for (int64_t j = whole; j < w; j++) acc[j] += (ONE(a[j]) + ONE(b[j])) + (ONE(c[j]) + ONE(d[j]));      \
-        }                                                                                                         \
-        for (; i < rows; i++) {                                                                                   \
-            const T *a = x + i * ld;                                                                              \
-            for (int64_t j = 0; j < whole; j += V32) fac_store_f32(acc + j, fac_load_f32(acc + j) + LOAD(a + j)); \
-            for (int64_t j = whole; j < w; j++) acc[j] += ONE(a[j]);                                              \
-        }                                                                                                         \
+#define SUM_COL_OF(NAME, T, LOAD, ONE)                                                          \
+    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {         \
+        const T *x = vx;                                                                        \
+        float *acc = vacc;                                                                      \
+        int64_t i = 0;                                                                          \
+        for (; i + 4 <= rows; i += 4) {                                                         \
+            const T *a = x + i * ld, *b = a + ld, *c = b + ld, *d = c + ld;                     \
+            for (int64_t j = 0; j + V32 <= w; j += V32) {                                       \
+                const fac_vf32 sum = (LOAD(a + j) + LOAD(b + j)) + (LOAD(c + j) + LOAD(d + j)); \
+                fac_store_f32(acc + j, fac_load_f32(acc + j) + sum);                            \
+            }                                                                                   \
+        }                                                                                       \
+        for (; i < rows; i++)                                                                   \
+            for (int64_t j = 0; j + V32 <= w; j += V32)                                         \
+                fac_store_f32(acc + j, fac_load_f32(acc + j) + LOAD(x + i * ld + j));           \
+        for (int64_t j = w - w % V32; j < w; j++)                                               \
+            for (i = 0; i < rows; i++) acc[j] += ONE(x[i * ld + j]);                            \
     }
 SUM_COL_OF(sum_col_bf16, uint16_t, fac_load_bf16, fac__bf16_to_f32)
 SUM_COL_OF(sum_col_numbers_bf16, uint16_t, load_number_bf16, number_bf16)
@@ -507,98 +505,102 @@ LARGER_LANES(larger_i32, vi32, epi32)
 /* The largest of x ^ flip, as T compares: flip turns the sign bit of numbers of the other signedness, and all others where the smallest is
    wanted. n is at least 1. Of columns it is that of each of w <= FAC_NARROW of them. */
 #define FAC_NARROW 256
-#define BEST_OF(S, T, VT)                                                                                         \
-    static inline VT best_load_##S(const T *p, VT flip) {                                                         \
-        VT v;                                                                                                     \
-        memcpy(&v, p, sizeof v);                                                                                  \
-        return v ^ flip;                                                                                          \
-    }                                                                                                             \
-    static T best_row_##S(const T *x, int64_t n, T f) {                                                           \
-        enum { L = FAC_VECTOR_BYTES / sizeof(T) };                                                                \
-        const VT flip = (VT){0} + f;                                                                              \
-        T best = x[0] ^ f, part[4 / sizeof(T)];                                                                   \
-        if (n < L) {                                                                                              \
-            for (int64_t i = 1; i < n; i++) best = (T)(x[i] ^ f) > best ? (T)(x[i] ^ f) : best;                   \
-            return best;                                                                                          \
-        }                                                                                                         \
-        VT a0 = best_load_##S(x + n - L, flip), a1 = a0, a2 = a0, a3 = a0;                                        \
-        int64_t i = 0;                                                                                            \
-        for (; i + 4 * L <= n; i += 4 * L) {                                                                      \
-            a0 = larger_##S(best_load_##S(x + i, flip), a0);                                                      \
-            a1 = larger_##S(best_load_##S(x + i + L, flip), a1);                                                  \
-            a2 = larger_##S(best_load_##S(x + i + 2 * L, flip), a2);                                              \
-            a3 = larger_##S(best_load_##S(x + i + 3 * L, flip), a3);                                              \
-        }                                                                                                         \
-        for (; i + L <= n; i += L) a1 = larger_##S(best_load_##S(x + i, flip), a1);                               \
-        a0 = larger_##S(larger_##S(a0, a1), larger_##S(a2, a3));                                                  \
-        for (int w = 1; w < V32; w *= 2) {                                                                        \
-            const fac_vf32 v = (fac_vf32)a0;                                                                      \
-            a0 = larger_##S((VT)FAC_ZIP_LO_F32(v, v), (VT)FAC_ZIP_HI_F32(v, v));                                  \
-        }                                                                                                         \
-        memcpy(part, &a0, sizeof part);                                                                           \
-        for (size_t k = 0; k < sizeof part / sizeof *part; k++) best = part[k] > best ? part[k] : best;           \
-        return best;                                                                                              \
-    }                                                                                                             \
-    static void best_col_##S(const T *x, int64_t ld, int64_t rows, int64_t w, T f, T *best) {                     \
-        enum { L = FAC_VECTOR_BYTES / sizeof(T) };                                                                \
-        const VT flip = (VT){0} + f;                                                                              \
-        int64_t j = 0;                                                                                            \
-        for (; j + 4 * L <= w; j += 4 * L) {                                                                      \
-            VT a[4];                                                                                              \
-            for (int k = 0; k < 4; k++) a[k] = best_load_##S(x + j + k * L, flip);                                \
-            for (int64_t i = 1; i < rows; i++)                                                                    \
-                for (int k = 0; k < 4; k++) a[k] = larger_##S(best_load_##S(x + i * ld + j + k * L, flip), a[k]); \
-            memcpy(best + j, a, sizeof a);                                                                        \
-        }                                                                                                         \
-        for (; j + L <= w; j += L) {                                                                              \
-            VT a = best_load_##S(x + j, flip);                                                                    \
-            for (int64_t i = 1; i < rows; i++) a = larger_##S(best_load_##S(x + i * ld + j, flip), a);            \
-            memcpy(best + j, &a, sizeof a);                                                                       \
-        }                                                                                                         \
-        for (int64_t k = j; k < w; k++) best[k] = x[k] ^ f;                                                       \
-        for (int64_t i = 1; i < rows; i++) {                                                                      \
-            for (int64_t k = j; k < w; k++) {                                                                     \
-                const T v = x[i * ld + k] ^ f;                                                                    \
-                best[k] = v > best[k] ? v : best[k];                                                              \
-            }                                                                                                     \
-        }                                                                                                         \
+#define BEST_OF(S, T, VT)                                                                                            \
+    static inline VT best_load_##S(const T *p, VT flip) {                                                            \
+        VT v;                                                                                                        \
+        memcpy(&v, p, sizeof v);                                                                                     \
+        return v ^ flip;                                                                                             \
+    }                                                                                                                \
+    static __attribute__((noinline)) T best_row_##S(const T *x, int64_t n, T f) {                                    \
+        enum { L = FAC_VECTOR_BYTES / sizeof(T) };                                                                   \
+        const VT flip = (VT){0} + f;                                                                                 \
+        T best = x[0] ^ f, part[4 / sizeof(T)];                                                                      \
+        if (n < L) {                                                                                                 \
+            for (int64_t i = 1; i < n; i++) best = (T)(x[i] ^ f) > best ? (T)(x[i] ^ f) : best;                      \
+            return best;                                                                                             \
+        }                                                                                                            \
+        VT a0 = best_load_##S(x + n - L, flip), a1 = a0, a2 = a0, a3 = a0;                                           \
+        int64_t i = 0;                                                                                               \
+        for (; i + 4 * L <= n; i += 4 * L) {                                                                         \
+            a0 = larger_##S(best_load_##S(x + i, flip), a0);                                                         \
+            a1 = larger_##S(best_load_##S(x + i + L, flip), a1);                                                     \
+            a2 = larger_##S(best_load_##S(x + i + 2 * L, flip), a2);                                                 \
+            a3 = larger_##S(best_load_##S(x + i + 3 * L, flip), a3);                                                 \
+        }                                                                                                            \
+        for (; i + L <= n; i += L) a1 = larger_##S(best_load_##S(x + i, flip), a1);                                  \
+        a0 = larger_##S(larger_##S(a0, a1), larger_##S(a2, a3));                                                     \
+        for (int w = 1; w < V32; w *= 2) {                                                                           \
+            const fac_vf32 v = (fac_vf32)a0;                                                                         \
+            a0 = larger_##S((VT)FAC_ZIP_LO_F32(v, v), (VT)FAC_ZIP_HI_F32(v, v));                                     \
+        }                                                                                                            \
+        memcpy(part, &a0, sizeof part);                                                                              \
+        for (size_t k = 0; k < sizeof part / sizeof *part; k++) best = part[k] > best ? part[k] : best;              \
+        return best;                                                                                                 \
+    }                                                                                                                \
+    static                                                                                                           \
+        __attribute__((noinline)) void best_col_##S(const T *x, int64_t ld, int64_t rows, int64_t w, T f, T *best) { \
+        enum { L = FAC_VECTOR_BYTES / sizeof(T) };                                                                   \
+        const VT flip = (VT){0} + f;                                                                                 \
+        int64_t j = 0;                                                                                               \
+        for (; j + 4 * L <= w; j += 4 * L) {                                                                         \
+            VT a[4];                                                                                                 \
+            for (int k = 0; k < 4; k++) a[k] = best_load_##S(x + j + k * L, flip);                                   \
+            for (int64_t i = 1; i < rows; i++)                                                                       \
+                for (int k = 0; k < 4; k++) a[k] = larger_##S(best_load_##S(x + i * ld + j + k * L, flip), a[k]);    \
+            for (int k = 0; k < 4; k++) a[k] ^= flip;                                                                \
+            memcpy(best + j, a, sizeof a);                                                                           \
+        }                                                                                                            \
+        for (; j < w && w >= L; j += L) {                                                                            \
+            j = j + L <= w ? j : w - L;                                                                              \
+            VT a = best_load_##S(x + j, flip);                                                                       \
+            for (int64_t i = 1; i < rows; i++) a = larger_##S(best_load_##S(x + i * ld + j, flip), a);               \
+            a ^= flip;                                                                                               \
+            memcpy(best + j, &a, sizeof a);                                                                          \
+        }                                                                                                            \
+        for (; j < w; j++) {                                                                                         \
+            T b = x[j] ^ f;                                                                                          \
+            for (int64_t i = 1; i < rows; i++) b = (T)(x[i * ld + j] ^ f) > b ? (T)(x[i * ld + j] ^ f) : b;          \
+            best[j] = b ^ f;                                                                                         \
+        }                                                                                                            \
+    }                                                                                                                \
+    /* What is best, of dtype d, goes to accumulators by `take`. */                                                  \
+    static __attribute__((noinline)) void fold_col_##S(const T *x, int64_t ld, int64_t rows, int64_t w, T f,         \
+                                                       fac_dtype d, fac_fold_col_fn take, int64_t *acc) {            \
+        T best[FAC_NARROW];                                                                                          \
+        int64_t wide[FAC_NARROW];                                                                                    \
+        for (int64_t at = 0; rows > 0 && at < w; at += FAC_NARROW) {                                                 \
+            const int64_t some = w - at < FAC_NARROW ? w - at : FAC_NARROW;                                          \
+            best_col_##S(x + at, ld, rows, some, f, best);                                                           \
+            fac__casts[FAC_I64][d](wide, 1, best, 1, some);                                                          \
+            take(wide, some, 1, some, acc + at);                                                                     \
+        }                                                                                                            \
     }
 BEST_OF(u8, uint8_t, vu8)
 BEST_OF(i16, int16_t, vi16)
 BEST_OF(i32, int32_t, vi32)
 
-/* A fold of numbers of type N in the lanes of S: STEP takes the best of some into an accumulator. */
-#define FOLD_OF(NAME, S, T, N, FLIP, STEP)                                                   \
-    static void NAME##_row(const void *x, int64_t n, void *acc) {                            \
-        if (n == 0) return;                                                                  \
-        const int64_t best = (N)(best_row_##S(x, n, FLIP) ^ (FLIP));                         \
-        *(int64_t *)acc = STEP(best, *(int64_t *)acc);                                       \
-    }                                                                                        \
-    static void NAME##_col(const void *x, int64_t ld, int64_t rows, int64_t w, void *vacc) { \
-        T best[FAC_NARROW];                                                                  \
-        int64_t *acc = vacc;                                                                 \
-        const char *p = x;                                                                   \
-        for (int64_t at = 0; rows > 0 && at < w; at += FAC_NARROW) {                         \
-            const int64_t some = w - at < FAC_NARROW ? w - at : FAC_NARROW;                  \
-            best_col_##S((const T *)(const void *)p + at, ld, rows, some, FLIP, best);       \
-            for (int64_t j = 0; j < some; j++) {                                             \
-                const int64_t v = (N)(best[j] ^ (FLIP));                                     \
-                acc[at + j] = STEP(v, acc[at + j]);                                          \
-            }                                                                                \
-        }                                                                                    \
+/* A fold of numbers of dtype D and type N in the lanes of S: STEP and `take` bring the best of some into an accumulator. */
+#define FOLD_OF(NAME, S, D, N, FLIP, STEP, TAKE)                                            \
+    static void NAME##_row(const void *x, int64_t n, void *acc) {                           \
+        if (n == 0) return;                                                                 \
+        const int64_t best = (N)(best_row_##S(x, n, FLIP) ^ (FLIP));                        \
+        *(int64_t *)acc = STEP(best, *(int64_t *)acc);                                      \
+    }                                                                                       \
+    static void NAME##_col(const void *x, int64_t ld, int64_t rows, int64_t w, void *acc) { \
+        fold_col_##S(x, ld, rows, w, FLIP, D, TAKE, acc);                                   \
     }
 #define AND(x, a) ((x) != 0 ? (a) : 0)
 #define OR(x, a) LARGER_INT((x) != 0, a) /* the accumulator begins with the least number */
-FOLD_OF(max_u8, u8, uint8_t, uint8_t, 0, LARGER_INT)
-FOLD_OF(min_u8, u8, uint8_t, uint8_t, 0xff, SMALLER_INT)
-FOLD_OF(max_i8, u8, uint8_t, int8_t, 0x80, LARGER_INT)
-FOLD_OF(min_i8, u8, uint8_t, int8_t, 0x7f, SMALLER_INT)
-FOLD_OF(max_i16, i16, int16_t, int16_t, 0, LARGER_INT)
-FOLD_OF(min_i16, i16, int16_t, int16_t, -1, SMALLER_INT)
-FOLD_OF(max_i32, i32, int32_t, int32_t, 0, LARGER_INT)
-FOLD_OF(min_i32, i32, int32_t, int32_t, -1, SMALLER_INT)
-FOLD_OF(any_u8, u8, uint8_t, uint8_t, 0, OR)
-FOLD_OF(all_u8, u8, uint8_t, uint8_t, 0xff, AND)
+FOLD_OF(max_u8, u8, FAC_U8, uint8_t, 0, LARGER_INT, max_col_i64)
+FOLD_OF(min_u8, u8, FAC_U8, uint8_t, 0xff, SMALLER_INT, min_col_i64)
+FOLD_OF(max_i8, u8, FAC_I8, int8_t, 0x80, LARGER_INT, max_col_i64)
+FOLD_OF(min_i8, u8, FAC_I8, int8_t, 0x7f, SMALLER_INT, min_col_i64)
+FOLD_OF(max_i16, i16, FAC_I16, int16_t, 0, LARGER_INT, max_col_i64)
+FOLD_OF(min_i16, i16, FAC_I16, int16_t, -1, SMALLER_INT, min_col_i64)
+FOLD_OF(max_i32, i32, FAC_I32, int32_t, 0, LARGER_INT, max_col_i64)
+FOLD_OF(min_i32, i32, FAC_I32, int32_t, -1, SMALLER_INT, min_col_i64)
+FOLD_OF(any_u8, u8, FAC_BOOL, uint8_t, 0, OR, max_col_i64)
+FOLD_OF(all_u8, u8, FAC_BOOL, uint8_t, 0xff, AND, prod_col_u64)
 
 typedef struct narrow {
     fac_acc kind;
@@ -776,16 +778,16 @@ ARGBEST(fac__argbest_f32, float, max_row_f32, min_row_f32, place_f32)
 ARGBEST(fac__argbest_f64, double, max_row_f64, min_row_f64, place_f64)
 
 /* First place of b, which is there. */
-#define PLACE_OF(NAME, T)                                        \
-    static int64_t NAME(const T *x, int64_t n, T b) {            \
-        int64_t i = 0;                                           \
-        for (; i + 64 <= n; i += 64) {                           \
-            T found = 0;                                         \
-            for (int k = 0; k < 64; k++) found |= x[i + k] == b; \
-            if (found) break;                                    \
-        }                                                        \
-        while (x[i] != b) i++;                                   \
-        return i;                                                \
+#define PLACE_OF(NAME, T)                                                       \
+    static __attribute__((noinline)) int64_t NAME(const T *x, int64_t n, T b) { \
+        int64_t i = 0;                                                          \
+        for (; i + 64 <= n; i += 64) {                                          \
+            T found = 0;                                                        \
+            for (int k = 0; k < 64; k++) found |= x[i + k] == b;                \
+            if (found) break;                                                   \
+        }                                                                       \
+        while (x[i] != b) i++;                                                  \
+        return i;                                                               \
     }
 PLACE_OF(place_8, uint8_t)
 PLACE_OF(place_16, uint16_t)
