@@ -393,6 +393,35 @@ static void scans_agree_with_loops(void **state) {
 
 /* ---- softmax ----------------------------------------------------------------------------------------------------------------- */
 
+/* Lines that lie in rows are taken several at a time; one alone is not. Results are the same to the bit. */
+static void scans_of_many_lines_are_those_of_each(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_I16, FAC_I64};
+    enum { ROWS = 19, COLS = 203 };
+    for (size_t k = 0; k < FAC_COUNT(dtypes); k++) {
+        FAC_SCOPE(s);
+        for (int64_t i = 0; i < ROWS * COLS; i++)
+            data[i] = k < 2 ? i % 977 == 500 ? NAN : sin((double)i) : (double)(i * 7919 % 13 - 6);
+        fac_tensor *x = fac_to_dtype(fac_tensor_from(data, FAC_F64, FAC_INTS(ROWS, COLS)), dtypes[k]);
+        const fac_cummax_result most = fac_cummax(x, 1);
+        const fac_cummin_result least = fac_cummin(x, 1);
+        fac_tensor *all[] = {fac_cumsum(x, 1), fac_cumprod(x, 1), most.values,
+                             most.indices,     least.values,      least.indices};
+        for (int64_t r = 0; r < ROWS; r++) {
+            fac_tensor *row = fac_select(x, 0, r);
+            const fac_cummax_result up = fac_cummax(row, 0);
+            const fac_cummin_result down = fac_cummin(row, 0);
+            fac_tensor *each[] = {fac_cumsum(row, 0), fac_cumprod(row, 0), up.values,
+                                  up.indices,         down.values,         down.indices};
+            for (size_t i = 0; i < FAC_COUNT(all); i++) {
+                fac_tensor *of = fac_nan_to_num(fac_select(all[i], 0, r), .nan = 77.0);
+                assert_true(fac_equal(of, fac_nan_to_num(each[i], .nan = 77.0)));
+            }
+        }
+        assert_no_error();
+    }
+}
+
 static void softmax_agrees_with_loops(void **state) {
     (void)state;
     static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_BF16};
@@ -492,5 +521,6 @@ FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agr
               FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
               FAC_TEST(dims_and_dtypes_that_do_not_fit_are_refused), FAC_TEST(integer_sums_are_int64_and_wrap),
               FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops),
-              FAC_TEST(softmax_agrees_with_loops), FAC_TEST(softmax_of_large_and_infinite_numbers),
-              FAC_TEST(results_do_not_depend_on_the_number_of_threads), FAC_TEST(failing_allocations_are_survived))
+              FAC_TEST(scans_of_many_lines_are_those_of_each), FAC_TEST(softmax_agrees_with_loops),
+              FAC_TEST(softmax_of_large_and_infinite_numbers), FAC_TEST(results_do_not_depend_on_the_number_of_threads),
+              FAC_TEST(failing_allocations_are_survived))
