@@ -167,6 +167,46 @@ static void extremes_find_the_first_of_equals(void **state) {
     }
 }
 
+/* Integers against their doubles, which other kernels fold: numbers of the whole range of the dtype, the largest and the smallest among
+   them, in rows and columns of all lengths. */
+static void extremes_agree(fac_dtype dtype, double least, double most, int64_t w) {
+    FAC_SCOPE(s);
+    const int64_t n = 37 * w;
+    for (int64_t i = 0; i < n; i++)
+        data[i] = i == n / 2   ? most
+                  : i == n / 3 ? least
+                               : floor(least + (most - least) * (0.5 + 0.5 * sin(3.7 * (double)i)));
+    fac_tensor *y = fac_tensor_from(data, FAC_F64, FAC_INTS(37, w)), *x = fac_to_dtype(y, dtype);
+    for (unsigned mask = 0; mask < 4; mask++) {
+        int64_t room[4];
+        const fac_ints dims = dims_of(mask, room);
+        assert_true(fac_equal(fac_to_dtype(fac_amax(x, .dims = dims), FAC_F64), fac_amax(y, .dims = dims)));
+        assert_true(fac_equal(fac_to_dtype(fac_amin(x, .dims = dims), FAC_F64), fac_amin(y, .dims = dims)));
+    }
+    for (int64_t d = 0; d < 2; d++) {
+        fac_tensor *odd = fac_eq(y, most);
+        assert_true(fac_equal(fac_to_dtype(fac_all_dim(x, d), FAC_BOOL), fac_all_dim(y, d)));
+        assert_true(fac_equal(fac_any_dim(odd, d), fac_any_dim(fac_to_dtype(odd, FAC_F64), d)));
+        if (dtype == FAC_BOOL) continue;
+        assert_true(fac_equal(fac_argmax(x, .dim = d), fac_argmax(y, .dim = d)));
+        assert_true(fac_equal(fac_argmin(x, .dim = d), fac_argmin(y, .dim = d)));
+    }
+    assert_no_error();
+}
+
+static void extremes_of_integers_are_those_of_their_doubles(void **state) {
+    (void)state;
+    static const int64_t widths[] = {1, 3, 17, 64, 65, 130, 300, 1000};
+    for (size_t k = 0; k < FAC_COUNT(widths); k++) {
+        extremes_agree(FAC_BOOL, 0, 1, widths[k]);
+        extremes_agree(FAC_U8, 0, UINT8_MAX, widths[k]);
+        extremes_agree(FAC_I8, INT8_MIN, INT8_MAX, widths[k]);
+        extremes_agree(FAC_I16, INT16_MIN, INT16_MAX, widths[k]);
+        extremes_agree(FAC_I32, INT32_MIN, INT32_MAX, widths[k]);
+        extremes_agree(FAC_I64, -0x1p50, 0x1p50, widths[k]);
+    }
+}
+
 static void argmax_of_all_counts_in_row_major_order(void **state) {
     (void)state;
     for (size_t k = 0; k < FAC_COUNT(shapes); k++) {
@@ -353,6 +393,35 @@ static void scans_agree_with_loops(void **state) {
 
 /* ---- softmax ----------------------------------------------------------------------------------------------------------------- */
 
+/* Lines that lie in rows are taken several at a time; one alone is not. Results are the same to the bit. */
+static void scans_of_many_lines_are_those_of_each(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_I16, FAC_I64};
+    enum { ROWS = 19, COLS = 203 };
+    for (size_t k = 0; k < FAC_COUNT(dtypes); k++) {
+        FAC_SCOPE(s);
+        for (int64_t i = 0; i < ROWS * COLS; i++)
+            data[i] = k < 2 ? i % 977 == 500 ? NAN : sin((double)i) : (double)(i * 7919 % 13 - 6);
+        fac_tensor *x = fac_to_dtype(fac_tensor_from(data, FAC_F64, FAC_INTS(ROWS, COLS)), dtypes[k]);
+        const fac_cummax_result most = fac_cummax(x, 1);
+        const fac_cummin_result least = fac_cummin(x, 1);
+        fac_tensor *all[] = {fac_cumsum(x, 1), fac_cumprod(x, 1), most.values,
+                             most.indices,     least.values,      least.indices};
+        for (int64_t r = 0; r < ROWS; r++) {
+            fac_tensor *row = fac_select(x, 0, r);
+            const fac_cummax_result up = fac_cummax(row, 0);
+            const fac_cummin_result down = fac_cummin(row, 0);
+            fac_tensor *each[] = {fac_cumsum(row, 0), fac_cumprod(row, 0), up.values,
+                                  up.indices,         down.values,         down.indices};
+            for (size_t i = 0; i < FAC_COUNT(all); i++) {
+                fac_tensor *of = fac_nan_to_num(fac_select(all[i], 0, r), .nan = 77.0);
+                assert_true(fac_equal(of, fac_nan_to_num(each[i], .nan = 77.0)));
+            }
+        }
+        assert_no_error();
+    }
+}
+
 static void softmax_agrees_with_loops(void **state) {
     (void)state;
     static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_BF16};
@@ -446,10 +515,12 @@ static void failing_allocations_are_survived(void **state) {
 FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agree_with_loops),
               FAC_TEST(folds_of_bf16_agree_with_loops), FAC_TEST(variances_agree_with_loops),
               FAC_TEST(variance_survives_a_large_mean), FAC_TEST(long_sums_do_not_lose_what_is_added),
-              FAC_TEST(extremes_find_the_first_of_equals), FAC_TEST(argmax_of_all_counts_in_row_major_order),
-              FAC_TEST(nan_wins_every_comparison), FAC_TEST(empty_folds_give_identities_or_are_refused),
-              FAC_TEST(hash_tensor_is_the_exclusive_or_of_bits), FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
+              FAC_TEST(extremes_find_the_first_of_equals), FAC_TEST(extremes_of_integers_are_those_of_their_doubles),
+              FAC_TEST(argmax_of_all_counts_in_row_major_order), FAC_TEST(nan_wins_every_comparison),
+              FAC_TEST(empty_folds_give_identities_or_are_refused), FAC_TEST(hash_tensor_is_the_exclusive_or_of_bits),
+              FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
               FAC_TEST(dims_and_dtypes_that_do_not_fit_are_refused), FAC_TEST(integer_sums_are_int64_and_wrap),
               FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops),
-              FAC_TEST(softmax_agrees_with_loops), FAC_TEST(softmax_of_large_and_infinite_numbers),
-              FAC_TEST(results_do_not_depend_on_the_number_of_threads), FAC_TEST(failing_allocations_are_survived))
+              FAC_TEST(scans_of_many_lines_are_those_of_each), FAC_TEST(softmax_agrees_with_loops),
+              FAC_TEST(softmax_of_large_and_infinite_numbers), FAC_TEST(results_do_not_depend_on_the_number_of_threads),
+              FAC_TEST(failing_allocations_are_survived))

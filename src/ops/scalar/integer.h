@@ -32,12 +32,13 @@ FAC_SCALAR_FN FAC_T FAC_FN(fmod)(FAC_T a, FAC_DIVISOR b) {
     return (FAC_T)(FAC_NEGATIVE(b) && b == (FAC_T)-1 ? 0 : a % b);
 }
 FAC_SCALAR_FN FAC_T FAC_FN(remainder)(FAC_T a, FAC_DIVISOR b) {
-    FAC_T m = FAC_FN(fmod)(a, b);
-    return m != 0 && FAC_NEGATIVE(m) != FAC_NEGATIVE(b) ? (FAC_T)(m + b) : m;
+    const FAC_T m = FAC_FN(fmod)(a, b);
+    const bool apart = (m != 0) & (FAC_NEGATIVE(m) != FAC_NEGATIVE(b)); /* a branch would be taken at random */
+    return (FAC_T)((FAC_UT)m + (FAC_UT)b * apart);
 }
 FAC_SCALAR_FN FAC_T FAC_FN(div_floor)(FAC_T a, FAC_DIVISOR b) {
-    FAC_T q = FAC_FN(div_trunc)(a, b), m = FAC_FN(fmod)(a, b);
-    return m != 0 && FAC_NEGATIVE(m) != FAC_NEGATIVE(b) ? (FAC_T)(q - 1) : q;
+    const FAC_T q = FAC_FN(div_trunc)(a, b), m = (FAC_T)((FAC_UT)a - (FAC_UT)q * (FAC_UT)b);
+    return (FAC_T)((FAC_UT)q - ((m != 0) & (FAC_NEGATIVE(m) != FAC_NEGATIVE(b))));
 }
 /* By squaring. A negative exponent leaves what truncation leaves: 1 and -1 keep their powers, others vanish. */
 FAC_SCALAR_FN FAC_T FAC_FN(pow)(FAC_T base, FAC_T exponent) {

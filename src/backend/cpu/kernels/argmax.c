@@ -48,14 +48,18 @@ static void take(const job *j, best *b, fac_acc_value v, int64_t at) {
     if (b->at < 0 || beats(j->kind, j->sign, v, b->v)) *b = (best){v, at};
 }
 
-static void scan_run(const job *j, const void *x, int64_t n, int64_t at, best *b) {
+static void scan_run(const job *j, fac_dtype d, const void *x, int64_t n, int64_t at, best *b) {
     int64_t i;
+    if (j->kind == FAC_ACC_I64) {
+        fac_acc_value v;
+        i = FAC_ISA_PICK(fac__argbest_int)(d, x, n, j->sign, &v.i64);
+        take(j, b, v, at + i);
+        return;
+    }
     if (j->kind == FAC_ACC_F32)
         i = FAC_ISA_PICK(fac__argbest_f32)(x, n, j->sign);
-    else if (j->kind == FAC_ACC_F64)
-        i = FAC_ISA_PICK(fac__argbest_f64)(x, n, j->sign);
     else
-        i = FAC_ISA_PICK(fac__argbest_i64)(x, n, j->sign);
+        i = FAC_ISA_PICK(fac__argbest_f64)(x, n, j->sign);
     take(j, b, value_at(j->kind, x, i), at + i);
 }
 
@@ -78,12 +82,12 @@ static void scan_range(const job *j, const char *base, int64_t i, int64_t end, b
     while (i < end) {
         int64_t n = fac__min(fac__nest_run(red, &c), end - i);
         const char *p = base + c.offset[0] * j->item;
-        if (j->direct && step == 1) {
-            scan_run(j, p, n, i, b);
+        if ((j->direct || j->kind == FAC_ACC_I64) && step == 1) {
+            scan_run(j, j->dtype, p, n, i, b);
         } else {
             n = fac__min(n, FAC_TILE);
             fac__tile_load(j->kind, &tile, p, j->dtype, step, n);
-            scan_run(j, &tile, n, i, b);
+            scan_run(j, (fac_dtype)fac__acc_dtype[j->kind], &tile, n, i, b);
         }
         fac__nest_advance(red, 1, n, &c);
         i += n;

@@ -19,11 +19,8 @@ typedef fac_fold_fns fac_fold_table[FAC_FOLD_COUNT][FAC_ACC_COUNT];
 
 extern const fac_fold_table fac__folds_default, fac__folds_avx2, fac__folds_avx512;
 static inline fac_fold_fns fac__fold_get(fac_fold_op op, fac_acc k) { return FAC_ISA_PICK(fac__folds)[op][k]; }
-/* A sum in float, of f64 in double, of elements of dtype d as they become by `map`; NULL where there is none that needs no tile. */
-FAC_ISA_DECLARE(fac_fold_row_fn, fac__fold_sum_of, (fac_dtype d, fac_tile_map map));
-/* acc[j] += x[i*ld + j] over the first rows of halves of dtype d; how many they are, is returned: none where w is no number of vectors. */
-FAC_ISA_DECLARE(int64_t, fac__fold_sum_halves,
-                (fac_dtype d, const void *x, int64_t ld, int64_t rows, int64_t w, float *acc));
+/* What folds elements of dtype d as they become by `map`, which are no accumulators of kind k: NULL where there is none that needs no tile. */
+FAC_ISA_DECLARE(fac_fold_fns, fac__fold_of, (fac_fold_op op, fac_acc k, fac_dtype d, fac_tile_map map));
 /* sums[r] = the sum in double of n floats at x + r * step, in order, of `rows` rows side by side: a short row of its own would cost more
    than what it adds. */
 FAC_ISA_DECLARE(void, fac__sum_short_rows_f32, (const float *x, int64_t step, int64_t n, int64_t rows, float *sums));
@@ -54,7 +51,8 @@ FAC_ISA_DECLARE(void, fac__moments_strip_f64,
 /* Index of the first largest (sign +1) or smallest (-1) element, a NaN counting as more extreme than any number. */
 FAC_ISA_DECLARE(int64_t, fac__argbest_f32, (const float *x, int64_t n, int sign));
 FAC_ISA_DECLARE(int64_t, fac__argbest_f64, (const double *x, int64_t n, int sign));
-FAC_ISA_DECLARE(int64_t, fac__argbest_i64, (const int64_t *x, int64_t n, int sign));
+/* The same of n >= 1 integers of dtype d; the element is returned as well. */
+FAC_ISA_DECLARE(int64_t, fac__argbest_int, (fac_dtype d, const void *x, int64_t n, int sign, int64_t *best));
 /* The same of `rows` rows of n floats, `step` apart, n >= 1; values may be NULL. Both results are dense. */
 FAC_ISA_DECLARE(void, fac__argbest_rows_f32,
                 (const float *x, int64_t step, int64_t n, int64_t rows, int sign, float *values, int64_t *indices));

@@ -130,7 +130,13 @@ static inline fac_vf64 load_number_f64(const double *p) {
     const fac_vf64 v = fac_load_f64(p);
     return (fac_vf64)((vu64)v & (vu64)(v == v));
 }
-#define ONE_NUMBER(x) ((x) == (x) ? (x) : 0)
+static inline fac_vf32 load_number_bf16(const uint16_t *p) {
+    const fac_vf32 v = fac_load_bf16(p);
+    return (fac_vf32)((vu32)v & (vu32)(v == v));
+}
+static inline float number(float x) { return x == x ? x : 0; }
+static inline double number_f64(double x) { return x == x ? x : 0; }
+static inline float number_bf16(uint16_t x) { return number(fac__bf16_to_f32(x)); }
 #define ONE_SQUARE(x) ((x) * (x))
 #define SUM_ROW_OF(NAME, T, LOAD, ONE)                                                    \
     SUM_LANES(NAME##_lanes, T, fac_vf32, V32, LOAD, cascade_f32)                          \
@@ -142,10 +148,17 @@ static inline fac_vf64 load_number_f64(const double *p) {
         *(float *)vacc = (float)(sum + tail);                                             \
     }
 SUM_ROW_OF(sum_row_bf16, uint16_t, fac_load_bf16, fac__bf16_to_f32)
+SUM_ROW_OF(sum_row_numbers_bf16, uint16_t, load_number_bf16, number_bf16)
 #if FAC_ISA_LEVEL >= 1
+static inline fac_vf32 load_number_f16(const uint16_t *p) {
+    const fac_vf32 v = fac_load_f16(p);
+    return (fac_vf32)((vu32)v & (vu32)(v == v));
+}
+static inline float number_f16(uint16_t x) { return number(fac_get_f16(x)); }
 SUM_ROW_OF(sum_row_f16, uint16_t, fac_load_f16, fac_get_f16)
+SUM_ROW_OF(sum_row_numbers_f16, uint16_t, load_number_f16, number_f16)
 #endif
-SUM_ROW_OF(sum_row_numbers, float, load_number, ONE_NUMBER)
+SUM_ROW_OF(sum_row_numbers, float, load_number, number)
 SUM_ROW_OF(sum_row_abs, float, load_abs, fabsf)
 SUM_ROW_OF(sum_row_squares, float, load_square, ONE_SQUARE)
 
@@ -159,7 +172,7 @@ SUM_ROW_OF(sum_row_squares, float, load_square, ONE_SQUARE)
     }
 SUM_LANES(sum_lanes_numbers_f64, double, fac_vf64, V64, load_number_f64, cascade_f64)
 SUM_ROW_F64(sum_row_f64, sum_lanes_f64, )
-SUM_ROW_F64(sum_row_numbers_f64, sum_lanes_numbers_f64, ONE_NUMBER)
+SUM_ROW_F64(sum_row_numbers_f64, sum_lanes_numbers_f64, number_f64)
 
 /* The sums of as many rows as a vector has lanes, side by side, each with the bits that its row fold gives. */
 static void sum_rows(bool squares, const float *x, int64_t step, int64_t n, float *sums) {
@@ -198,19 +211,6 @@ void FAC_ISA_NAME(fac__sum_rows_f32)(bool squares, const float *x, int64_t step,
         sums[r] = 0;
         (squares ? sum_row_squares : sum_row_f32)(x + r * step, n, sums + r);
     }
-}
-
-fac_fold_row_fn FAC_ISA_NAME(fac__fold_sum_of)(fac_dtype d, fac_tile_map map) {
-    if (d == FAC_F64) return map == FAC_MAP_NAN_TO_ZERO ? sum_row_numbers_f64 : NULL;
-    if (d == FAC_BF16 && map == FAC_MAP_NONE) return sum_row_bf16;
-#if FAC_ISA_LEVEL >= 1
-    if (d == FAC_F16 && map == FAC_MAP_NONE) return sum_row_f16;
-#endif
-    if (d != FAC_F32) return NULL;
-    return map == FAC_MAP_NAN_TO_ZERO ? sum_row_numbers
-           : map == FAC_MAP_ABS       ? sum_row_abs
-           : map == FAC_MAP_SQUARE    ? sum_row_squares
-                                      : NULL;
 }
 
 /* Wraps as two's complement: no sum is undefined. */
@@ -467,32 +467,31 @@ COL(min_col_i64, int64_t, SMALLER_INT)
 SUM_COL(sum_col_f32, float)
 SUM_COL(sum_col_f64, double)
 
-/* The same of four rows of halves, which become floats on the way, in whole vectors. */
-#define SUM_COL_OF(NAME, LOAD)                                                                                       \
-    static void NAME(const uint16_t *x, int64_t ld, int64_t w, float *acc) {                                         \
-        for (int64_t j = 0; j < w; j += V32) {                                                                       \
-            const fac_vf32 low = LOAD(x + j) + LOAD(x + ld + j), high = LOAD(x + 2 * ld + j) + LOAD(x + 3 * ld + j); \
-            fac_store_f32(acc + j, fac_load_f32(acc + j) + (low + high));                                            \
-        }                                                                                                            \
+/* The same of elements that become floats on the way. */
+#define SUM_COL_OF(NAME, T, LOAD, ONE)                                                          \
+    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {         \
+        const T *x = vx;                                                                        \
+        float *acc = vacc;                                                                      \
+        int64_t i = 0;                                                                          \
+        for (; i + 4 <= rows; i += 4) {                                                         \
+            const T *a = x + i * ld, *b = a + ld, *c = b + ld, *d = c + ld;                     \
+            for (int64_t j = 0; j + V32 <= w; j += V32) {                                       \
+                const fac_vf32 sum = (LOAD(a + j) + LOAD(b + j)) + (LOAD(c + j) + LOAD(d + j)); \
+                fac_store_f32(acc + j, fac_load_f32(acc + j) + sum);                            \
+            }                                                                                   \
+        }                                                                                       \
+        for (; i < rows; i++)                                                                   \
+            for (int64_t j = 0; j + V32 <= w; j += V32)                                         \
+                fac_store_f32(acc + j, fac_load_f32(acc + j) + LOAD(x + i * ld + j));           \
+        for (int64_t j = w - w % V32; j < w; j++)                                               \
+            for (i = 0; i < rows; i++) acc[j] += ONE(x[i * ld + j]);                            \
     }
-SUM_COL_OF(sum_col_bf16, fac_load_bf16)
+SUM_COL_OF(sum_col_bf16, uint16_t, fac_load_bf16, fac__bf16_to_f32)
+SUM_COL_OF(sum_col_numbers_bf16, uint16_t, load_number_bf16, number_bf16)
 #if FAC_ISA_LEVEL >= 1
-SUM_COL_OF(sum_col_f16, fac_load_f16)
+SUM_COL_OF(sum_col_f16, uint16_t, fac_load_f16, fac_get_f16)
+SUM_COL_OF(sum_col_numbers_f16, uint16_t, load_number_f16, number_f16)
 #endif
-
-int64_t FAC_ISA_NAME(fac__fold_sum_halves)(fac_dtype d, const void *vx, int64_t ld, int64_t rows, int64_t w,
-                                           float *acc) {
-    const uint16_t *x = vx;
-#if FAC_ISA_LEVEL >= 1
-    void (*const four)(const uint16_t *, int64_t, int64_t, float *) = d == FAC_F16 ? sum_col_f16 : sum_col_bf16;
-#else
-    void (*const four)(const uint16_t *, int64_t, int64_t, float *) = sum_col_bf16;
-    if (d == FAC_F16) return 0;
-#endif
-    const int64_t done = w % V32 ? 0 : rows / 4 * 4;
-    for (int64_t i = 0; i < done; i += 4) four(x + i * ld, ld, w, acc);
-    return done;
-}
 
 static void sum_col_c128(const void *x, int64_t ld, int64_t rows, int64_t w, void *acc) {
     sum_col_f64(x, 2 * ld, rows, 2 * w, acc);
@@ -518,6 +517,168 @@ const fac_fold_table FAC_ISA_NAME(fac__folds) = {
     [FAC_FOLD_MIN] = {{min_row_f32, min_col_f32}, {min_row_f64, min_col_f64}, {min_row_i64, min_col_i64}, {NULL, NULL}},
     [FAC_FOLD_XOR] = {[FAC_ACC_I64] = {xor_row_i64, xor_col_i64}},
 };
+
+/* ---- elements that are narrower than accumulators ----------------------------------------------------------------------- */
+
+typedef uint8_t vu8 __attribute__((vector_size(FAC_VECTOR_BYTES)));
+typedef int16_t vi16 __attribute__((vector_size(FAC_VECTOR_BYTES)));
+typedef int32_t vi32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
+
+#if FAC_VECTOR_BYTES == 64
+#define LARGER_LANES(NAME, VT, X) \
+    static inline VT NAME(VT x, VT a) { return (VT)_mm512_max_##X((__m512i)x, (__m512i)a); }
+#elif FAC_VECTOR_BYTES == 32
+#define LARGER_LANES(NAME, VT, X) \
+    static inline VT NAME(VT x, VT a) { return (VT)_mm256_max_##X((__m256i)x, (__m256i)a); }
+#else
+#define LARGER_LANES(NAME, VT, X)       \
+    static inline VT NAME(VT x, VT a) { \
+        const VT m = (VT)(x > a);       \
+        return (x & m) | (a & ~m);      \
+    }
+#endif
+LARGER_LANES(larger_u8, vu8, epu8)
+LARGER_LANES(larger_i16, vi16, epi16)
+LARGER_LANES(larger_i32, vi32, epi32)
+
+/* The largest of x ^ flip, as T compares: flip turns the sign bit of numbers of the other signedness, and all others where the smallest is
+   wanted. n is at least 1. Of columns it is that of each of w <= FAC_NARROW of them. */
+#define FAC_NARROW 256
+#define BEST_OF(S, T, VT)                                                                                            \
+    static inline VT best_load_##S(const T *p, VT flip) {                                                            \
+        VT v;                                                                                                        \
+        memcpy(&v, p, sizeof v);                                                                                     \
+        return v ^ flip;                                                                                             \
+    }                                                                                                                \
+    static __attribute__((noinline)) T best_row_##S(const T *x, int64_t n, T f) {                                    \
+        enum { L = FAC_VECTOR_BYTES / sizeof(T) };                                                                   \
+        const VT flip = (VT){0} + f;                                                                                 \
+        T best = x[0] ^ f, part[4 / sizeof(T)];                                                                      \
+        if (n < L) {                                                                                                 \
+            for (int64_t i = 1; i < n; i++) best = (T)(x[i] ^ f) > best ? (T)(x[i] ^ f) : best;                      \
+            return best;                                                                                             \
+        }                                                                                                            \
+        VT a0 = best_load_##S(x + n - L, flip), a1 = a0, a2 = a0, a3 = a0;                                           \
+        int64_t i = 0;                                                                                               \
+        for (; i + 4 * L <= n; i += 4 * L) {                                                                         \
+            a0 = larger_##S(best_load_##S(x + i, flip), a0);                                                         \
+            a1 = larger_##S(best_load_##S(x + i + L, flip), a1);                                                     \
+            a2 = larger_##S(best_load_##S(x + i + 2 * L, flip), a2);                                                 \
+            a3 = larger_##S(best_load_##S(x + i + 3 * L, flip), a3);                                                 \
+        }                                                                                                            \
+        for (; i + L <= n; i += L) a1 = larger_##S(best_load_##S(x + i, flip), a1);                                  \
+        a0 = larger_##S(larger_##S(a0, a1), larger_##S(a2, a3));                                                     \
+        for (int w = 1; w < V32; w *= 2) {                                                                           \
+            const fac_vf32 v = (fac_vf32)a0;                                                                         \
+            a0 = larger_##S((VT)FAC_ZIP_LO_F32(v, v), (VT)FAC_ZIP_HI_F32(v, v));                                     \
+        }                                                                                                            \
+        memcpy(part, &a0, sizeof part);                                                                              \
+        for (size_t k = 0; k < sizeof part / sizeof *part; k++) best = part[k] > best ? part[k] : best;              \
+        return best;                                                                                                 \
+    }                                                                                                                \
+    static                                                                                                           \
+        __attribute__((noinline)) void best_col_##S(const T *x, int64_t ld, int64_t rows, int64_t w, T f, T *best) { \
+        enum { L = FAC_VECTOR_BYTES / sizeof(T) };                                                                   \
+        const VT flip = (VT){0} + f;                                                                                 \
+        int64_t j = 0;                                                                                               \
+        for (; j + 4 * L <= w; j += 4 * L) {                                                                         \
+            VT a[4];                                                                                                 \
+            for (int k = 0; k < 4; k++) a[k] = best_load_##S(x + j + k * L, flip);                                   \
+            for (int64_t i = 1; i < rows; i++)                                                                       \
+                for (int k = 0; k < 4; k++) a[k] = larger_##S(best_load_##S(x + i * ld + j + k * L, flip), a[k]);    \
+            for (int k = 0; k < 4; k++) a[k] ^= flip;                                                                \
+            memcpy(best + j, a, sizeof a);                                                                           \
+        }                                                                                                            \
+        for (; j < w && w >= L; j += L) {                                                                            \
+            j = j + L <= w ? j : w - L;                                                                              \
+            VT a = best_load_##S(x + j, flip);                                                                       \
+            for (int64_t i = 1; i < rows; i++) a = larger_##S(best_load_##S(x + i * ld + j, flip), a);               \
+            a ^= flip;                                                                                               \
+            memcpy(best + j, &a, sizeof a);                                                                          \
+        }                                                                                                            \
+        for (; j < w; j++) {                                                                                         \
+            T b = x[j] ^ f;                                                                                          \
+            for (int64_t i = 1; i < rows; i++) b = (T)(x[i * ld + j] ^ f) > b ? (T)(x[i * ld + j] ^ f) : b;          \
+            best[j] = b ^ f;                                                                                         \
+        }                                                                                                            \
+    }                                                                                                                \
+    /* What is best, of dtype d, goes to accumulators by `take`. */                                                  \
+    static __attribute__((noinline)) void fold_col_##S(const T *x, int64_t ld, int64_t rows, int64_t w, T f,         \
+                                                       fac_dtype d, fac_fold_col_fn take, int64_t *acc) {            \
+        T best[FAC_NARROW];                                                                                          \
+        int64_t wide[FAC_NARROW];                                                                                    \
+        for (int64_t at = 0; rows > 0 && at < w; at += FAC_NARROW) {                                                 \
+            const int64_t some = w - at < FAC_NARROW ? w - at : FAC_NARROW;                                          \
+            best_col_##S(x + at, ld, rows, some, f, best);                                                           \
+            fac__casts[FAC_I64][d](wide, 1, best, 1, some);                                                          \
+            take(wide, some, 1, some, acc + at);                                                                     \
+        }                                                                                                            \
+    }
+BEST_OF(u8, uint8_t, vu8)
+BEST_OF(i16, int16_t, vi16)
+BEST_OF(i32, int32_t, vi32)
+
+/* A fold of numbers of dtype D and type N in the lanes of S: STEP and `take` bring the best of some into an accumulator. */
+#define FOLD_OF(NAME, S, D, N, FLIP, STEP, TAKE)                                            \
+    static void NAME##_row(const void *x, int64_t n, void *acc) {                           \
+        if (n == 0) return;                                                                 \
+        const int64_t best = (N)(best_row_##S(x, n, FLIP) ^ (FLIP));                        \
+        *(int64_t *)acc = STEP(best, *(int64_t *)acc);                                      \
+    }                                                                                       \
+    static void NAME##_col(const void *x, int64_t ld, int64_t rows, int64_t w, void *acc) { \
+        fold_col_##S(x, ld, rows, w, FLIP, D, TAKE, acc);                                   \
+    }
+#define AND(x, a) ((x) != 0 ? (a) : 0)
+#define OR(x, a) LARGER_INT((x) != 0, a) /* the accumulator begins with the least number */
+FOLD_OF(max_u8, u8, FAC_U8, uint8_t, 0, LARGER_INT, max_col_i64)
+FOLD_OF(min_u8, u8, FAC_U8, uint8_t, 0xff, SMALLER_INT, min_col_i64)
+FOLD_OF(max_i8, u8, FAC_I8, int8_t, 0x80, LARGER_INT, max_col_i64)
+FOLD_OF(min_i8, u8, FAC_I8, int8_t, 0x7f, SMALLER_INT, min_col_i64)
+FOLD_OF(max_i16, i16, FAC_I16, int16_t, 0, LARGER_INT, max_col_i64)
+FOLD_OF(min_i16, i16, FAC_I16, int16_t, -1, SMALLER_INT, min_col_i64)
+FOLD_OF(max_i32, i32, FAC_I32, int32_t, 0, LARGER_INT, max_col_i64)
+FOLD_OF(min_i32, i32, FAC_I32, int32_t, -1, SMALLER_INT, min_col_i64)
+FOLD_OF(any_u8, u8, FAC_BOOL, uint8_t, 0, OR, max_col_i64)
+FOLD_OF(all_u8, u8, FAC_BOOL, uint8_t, 0xff, AND, prod_col_u64)
+
+typedef struct narrow {
+    fac_acc kind;
+    fac_dtype dtype;
+    fac_fold_op op;
+    fac_tile_map map;
+    fac_fold_fns fns;
+} narrow;
+static const narrow narrows[] = {
+    {FAC_ACC_F64, FAC_F64, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers_f64, NULL}},
+    {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers, NULL}},
+    {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_ABS, {sum_row_abs, NULL}},
+    {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_SQUARE, {sum_row_squares, NULL}},
+    {FAC_ACC_F32, FAC_BF16, FAC_FOLD_SUM, FAC_MAP_NONE, {sum_row_bf16, sum_col_bf16}},
+    {FAC_ACC_F32, FAC_BF16, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers_bf16, sum_col_numbers_bf16}},
+#if FAC_ISA_LEVEL >= 1
+    {FAC_ACC_F32, FAC_F16, FAC_FOLD_SUM, FAC_MAP_NONE, {sum_row_f16, sum_col_f16}},
+    {FAC_ACC_F32, FAC_F16, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers_f16, sum_col_numbers_f16}},
+#endif
+    {FAC_ACC_I64, FAC_U8, FAC_FOLD_MAX, FAC_MAP_NONE, {max_u8_row, max_u8_col}},
+    {FAC_ACC_I64, FAC_U8, FAC_FOLD_MIN, FAC_MAP_NONE, {min_u8_row, min_u8_col}},
+    {FAC_ACC_I64, FAC_I8, FAC_FOLD_MAX, FAC_MAP_NONE, {max_i8_row, max_i8_col}},
+    {FAC_ACC_I64, FAC_I8, FAC_FOLD_MIN, FAC_MAP_NONE, {min_i8_row, min_i8_col}},
+    {FAC_ACC_I64, FAC_I16, FAC_FOLD_MAX, FAC_MAP_NONE, {max_i16_row, max_i16_col}},
+    {FAC_ACC_I64, FAC_I16, FAC_FOLD_MIN, FAC_MAP_NONE, {min_i16_row, min_i16_col}},
+    {FAC_ACC_I64, FAC_I32, FAC_FOLD_MAX, FAC_MAP_NONE, {max_i32_row, max_i32_col}},
+    {FAC_ACC_I64, FAC_I32, FAC_FOLD_MIN, FAC_MAP_NONE, {min_i32_row, min_i32_col}},
+    {FAC_ACC_I64, FAC_U8, FAC_FOLD_MAX, FAC_MAP_NONZERO, {any_u8_row, any_u8_col}},
+    {FAC_ACC_I64, FAC_U8, FAC_FOLD_PROD, FAC_MAP_NONZERO, {all_u8_row, all_u8_col}},
+};
+
+fac_fold_fns FAC_ISA_NAME(fac__fold_of)(fac_fold_op op, fac_acc k, fac_dtype d, fac_tile_map map) {
+    if (d == FAC_BOOL) d = FAC_U8;
+    for (size_t i = 0; i < sizeof narrows / sizeof *narrows; i++) {
+        const narrow *t = &narrows[i];
+        if (t->op == op && t->kind == k && t->dtype == d && t->map == map) return t->fns;
+    }
+    return (fac_fold_fns){NULL, NULL};
+}
 
 /* The rounding of the mean is taken out again: m2 = sum d^2 - (sum d)^2 / n with d = x - mean. */
 #define MOMENTS(NAME, T, VT, LANES, LOAD, SPLAT, FMA, SUM_ROW, HSUM, CASCADE)                                          \
@@ -654,10 +815,41 @@ static int64_t place_f64(const double *x, int64_t n, double b) {
 #define DOWN(b, best) ((b) < (best) || (b) != (b))
 ARGBEST(fac__argbest_f32, float, max_row_f32, min_row_f32, place_f32)
 ARGBEST(fac__argbest_f64, double, max_row_f64, min_row_f64, place_f64)
-int64_t FAC_ISA_NAME(fac__argbest_i64)(const int64_t *x, int64_t n, int sign) {
-    int64_t where = 0;
-    for (int64_t i = 1; i < n; i++) {
-        if (sign > 0 ? x[i] > x[where] : x[i] < x[where]) where = i;
+
+/* First place of b, which is there. */
+#define PLACE_OF(NAME, T)                                                       \
+    static __attribute__((noinline)) int64_t NAME(const T *x, int64_t n, T b) { \
+        int64_t i = 0;                                                          \
+        for (; i + 64 <= n; i += 64) {                                          \
+            T found = 0;                                                        \
+            for (int k = 0; k < 64; k++) found |= x[i + k] == b;                \
+            if (found) break;                                                   \
+        }                                                                       \
+        while (x[i] != b) i++;                                                  \
+        return i;                                                               \
+    }
+PLACE_OF(place_8, uint8_t)
+PLACE_OF(place_16, uint16_t)
+PLACE_OF(place_32, uint32_t)
+PLACE_OF(place_64, uint64_t)
+
+int64_t FAC_ISA_NAME(fac__argbest_int)(fac_dtype d, const void *vx, int64_t n, int sign, int64_t *best) {
+    const fac_fold_op op = sign > 0 ? FAC_FOLD_MAX : FAC_FOLD_MIN;
+    const fac_fold_row_fn row = d == FAC_I64 ? sign > 0 ? max_row_i64 : min_row_i64
+                                             : FAC_ISA_NAME(fac__fold_of)(op, FAC_ACC_I64, d, FAC_MAP_NONE).row;
+    const int64_t item = d == FAC_I64 ? 8 : d == FAC_I32 ? 4 : d == FAC_I16 ? 2 : 1, block = 8 * ARG_BLOCK / item;
+    int64_t where = -1;
+    for (int64_t i = 0; i < n; i += block) {
+        const int64_t m = n - i < block ? n - i : block;
+        const char *x = (const char *)vx + i * item;
+        int64_t b = where < 0 ? sign > 0 ? INT64_MIN : INT64_MAX : *best;
+        row(x, m, &b);
+        if (where >= 0 && b == *best) continue;
+        *best = b;
+        where = i + (item == 8   ? place_64((const void *)x, m, (uint64_t)b)
+                     : item == 4 ? place_32((const void *)x, m, (uint32_t)b)
+                     : item == 2 ? place_16((const void *)x, m, (uint16_t)b)
+                                 : place_8((const void *)x, m, (uint8_t)b));
     }
     return where;
 }

@@ -1,6 +1,6 @@
 /* Radix sort, least digit first. While a digit is distributed the next one is counted; digits that all keys share are
-   skipped. Short rows are sorted by insertion. The first k of n are kept in a heap if they are few, else found by
-   quickselect, which falls back on sorting when its pivots are unlucky: no input takes more than O(n log n). */
+   skipped. Short rows are sorted by insertion. The first k of n are kept in a heap if they are few, else found
+   digit by digit, the highest first. No input takes more than O(n) for each digit. */
 #include "backend/cpu/kernels/order.h"
 
 #define SHORT_ROW 40  /* insertion sort up to here */
@@ -101,130 +101,125 @@ static void starts_of(int64_t *count, uint64_t mask) {
 }
 
 /* Defines, for entries T: insertion_<name>; radix_<name>, which leaves the sorted row in *a and the scratch row in *b;
-   few_<name> and select_<name>, which put the k smallest of n first (the latter returns false if it ran out of patience);
-   and what chooses between them. */
-#define ORDER_OF(name, T)                                                                                              \
-    static void insertion_##name(T *v, int64_t n) {                                                                    \
-        for (int64_t i = 1; i < n; i++) {                                                                              \
-            const T x = v[i];                                                                                          \
-            int64_t at = i;                                                                                            \
-            for (; at > 0 && name##_less(x, v[at - 1]); at--) v[at] = v[at - 1];                                       \
-            v[at] = x;                                                                                                 \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void count_##name(const T *v, int64_t n, int shift, uint64_t mask, int64_t *count) {                        \
-        for (int64_t i = 0; i < n; i++) count[name##_key(v[i]) >> shift & mask]++;                                     \
-    }                                                                                                                  \
-    static void distribute_##name(const T *from, T *to, int64_t n, int shift, int digit, uint64_t mask, int64_t *next, \
-                                  int64_t *count) {                                                                    \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const T x = from[i];                                                                                       \
-            const uint64_t key = name##_key(x) >> shift;                                                               \
-            to[next[key & mask]++] = x;                                                                                \
-            count[key >> digit & mask]++;                                                                              \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void radix_##name(T **a, T **b, int64_t n, int bits) {                                                      \
-        const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : 8;                                                          \
-        const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                              \
-        int64_t tables[2][1 << MAX_DIGIT_BITS], *now = tables[0], *later = tables[1];                                  \
-        memset(now, 0, (size_t)(mask + 1) * sizeof *now);                                                              \
-        count_##name(*a, n, 0, mask, now);                                                                             \
-        for (int shift = 0; shift < bits; shift += digit) {                                                            \
-            memset(later, 0, (size_t)(mask + 1) * sizeof *later);                                                      \
-            if (now[name##_key((*a)[0]) >> shift & mask] == n) {                                                       \
-                if (shift + digit < bits) count_##name(*a, n, shift + digit, mask, later);                             \
-            } else {                                                                                                   \
-                starts_of(now, mask);                                                                                  \
-                distribute_##name(*a, *b, n, shift, digit, mask, now, later);                                          \
-                T *t = *a;                                                                                             \
-                *a = *b;                                                                                               \
-                *b = t;                                                                                                \
-            }                                                                                                          \
-            int64_t *t = now;                                                                                          \
-            now = later;                                                                                               \
-            later = t;                                                                                                 \
-        }                                                                                                              \
-    }                                                                                                                  \
-    /* Restores the heap (largest first) of k entries after its top was replaced. */                                   \
-    static void sift_##name(T *heap, int64_t k, int64_t i) {                                                           \
-        const T x = heap[i];                                                                                           \
-        for (int64_t child; (child = 2 * i + 1) < k; i = child) {                                                      \
-            if (child + 1 < k && name##_less(heap[child], heap[child + 1])) child++;                                   \
-            if (!name##_less(x, heap[child])) break;                                                                   \
-            heap[i] = heap[child];                                                                                     \
-        }                                                                                                              \
-        heap[i] = x;                                                                                                   \
-    }                                                                                                                  \
-    static void few_##name(T *v, int64_t n, int64_t k) {                                                               \
-        for (int64_t i = k / 2; i-- > 0;) sift_##name(v, k, i);                                                        \
-        for (int64_t i = k; i < n && k > 0; i++) {                                                                     \
-            if (!name##_less(v[i], v[0])) continue;                                                                    \
-            const T t = v[0];                                                                                          \
-            v[0] = v[i];                                                                                               \
-            v[i] = t;                                                                                                  \
-            sift_##name(v, k, 0);                                                                                      \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static T median_##name(T a, T b, T c) {                                                                            \
-        if (name##_less(b, a)) return name##_less(c, b) ? b : name##_less(c, a) ? c : a;                               \
-        return name##_less(c, a) ? a : name##_less(c, b) ? c : b;                                                      \
-    }                                                                                                                  \
-    static bool select_##name(T *v, int64_t n, int64_t k) {                                                            \
-        int patience = 4 * (64 - __builtin_clzll((uint64_t)n | 1));                                                    \
-        for (int64_t low = 0, high = n - 1; low < high;) {                                                             \
-            if (patience-- == 0) return false;                                                                         \
-            const T pivot = median_##name(v[low], v[low + (high - low) / 2], v[high]);                                 \
-            int64_t i = low, j = high;                                                                                 \
-            while (i <= j) {                                                                                           \
-                while (name##_less(v[i], pivot)) i++;                                                                  \
-                while (name##_less(pivot, v[j])) j--;                                                                  \
-                if (i > j) break;                                                                                      \
-                const T t = v[i];                                                                                      \
-                v[i++] = v[j];                                                                                         \
-                v[j--] = t;                                                                                            \
-            }                                                                                                          \
-            if (k <= j + 1)                                                                                            \
-                high = j;                                                                                              \
-            else if (k >= i)                                                                                           \
-                low = i;                                                                                               \
-            else                                                                                                       \
-                break;                                                                                                 \
-        }                                                                                                              \
-        return true;                                                                                                   \
-    }                                                                                                                  \
-    static void sort_##name(T **a, T **b, int64_t n, int bits) {                                                       \
-        if (n <= SHORT_ROW)                                                                                            \
-            insertion_##name(*a, n);                                                                                   \
-        else                                                                                                           \
-            radix_##name(a, b, n, bits);                                                                               \
-    }                                                                                                                  \
-    /* The k-th smallest. */                                                                                           \
-    static T nth_##name(T **a, T **b, int64_t n, int64_t k, int bits) {                                                \
-        T *v = *a;                                                                                                     \
-        if (k <= n / FEW) {                                                                                            \
-            few_##name(v, n, k);                                                                                       \
-            return v[0];                                                                                               \
-        }                                                                                                              \
-        if (n <= SHORT_ROW || !select_##name(v, n, k)) {                                                               \
-            sort_##name(a, b, n, bits);                                                                                \
-            return (*a)[k - 1];                                                                                        \
-        }                                                                                                              \
-        T most = v[0];                                                                                                 \
-        for (int64_t i = 1; i < k; i++) most = name##_less(most, v[i]) ? v[i] : most;                                  \
-        return most;                                                                                                   \
-    }                                                                                                                  \
-    static void first_##name(T **a, T **b, int64_t n, int64_t k, int bits) {                                           \
-        const bool few = k <= n / FEW;                                                                                 \
-        if (few)                                                                                                       \
-            few_##name(*a, n, k);                                                                                      \
-        else if (n <= SHORT_ROW || 2 * k > n || !select_##name(*a, n, k)) {                                            \
-            sort_##name(a, b, n, bits);                                                                                \
-            return;                                                                                                    \
-        }                                                                                                              \
-        T *x = *a, *y = *b;                                                                                            \
-        sort_##name(&x, &y, k, bits);                                                                                  \
-        if (x != *a) memcpy(*a, x, (size_t)k * sizeof **a);                                                            \
+   few_<name> and split_<name>, which put the k smallest of n first; and what chooses between them. */
+#define ORDER_OF(name, T)                                                                                                                         \
+    static void insertion_##name(T *v, int64_t n) {                                                                                               \
+        for (int64_t i = 1; i < n; i++) {                                                                                                         \
+            const T x = v[i];                                                                                                                     \
+            int64_t at = i;                                                                                                                       \
+            for (; at > 0 && name##_less(x, v[at - 1]); at--) v[at] = v[at - 1];                                                                  \
+            v[at] = x;                                                                                                                            \
+        }                                                                                                                                         \
+    }                                                                                                                                             \
+    static void count_##name(const T *v, int64_t n, int shift, uint64_t mask, int64_t *count) {                                                   \
+        for (int64_t i = 0; i < n; i++) count[name##_key(v[i]) >> shift & mask]++;                                                                \
+    }                                                                                                                                             \
+    static void distribute_##name(const T *from, T *to, int64_t n, int shift, int digit, uint64_t mask, int64_t *next,                            \
+                                  int64_t *count) {                                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                                                         \
+            const T x = from[i];                                                                                                                  \
+            const uint64_t key = name##_key(x) >> shift;                                                                                          \
+            to[next[key & mask]++] = x;                                                                                                           \
+            count[key >> digit & mask]++;                                                                                                         \
+        }                                                                                                                                         \
+    }                                                                                                                                             \
+    static void radix_##name(T **a, T **b, int64_t n, int bits) {                                                                                 \
+        const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : 8;                                                                                     \
+        const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                                                         \
+        int64_t tables[2][1 << MAX_DIGIT_BITS], *now = tables[0], *later = tables[1];                                                             \
+        memset(now, 0, (size_t)(mask + 1) * sizeof *now);                                                                                         \
+        count_##name(*a, n, 0, mask, now);                                                                                                        \
+        for (int shift = 0; shift < bits; shift += digit) {                                                                                       \
+            memset(later, 0, (size_t)(mask + 1) * sizeof *later);                                                                                 \
+            if (now[name##_key((*a)[0]) >> shift & mask] == n) {                                                                                  \
+                if (shift + digit < bits) count_##name(*a, n, shift + digit, mask, later);                                                        \
+            } else {                                                                                                                              \
+                starts_of(now, mask);                                                                                                             \
+                distribute_##name(*a, *b, n, shift, digit, mask, now, later);                                                                     \
+                T *t = *a;                                                                                                                        \
+                *a = *b;                                                                                                                          \
+                *b = t;                                                                                                                           \
+            }                                                                                                                                     \
+            int64_t *t = now;                                                                                                                     \
+            now = later;                                                                                                                          \
+            later = t;                                                                                                                            \
+        }                                                                                                                                         \
+    }                                                                                                                                             \
+    /* Restores the heap (largest first) of k entries after its top was replaced. */                                                              \
+    static void sift_##name(T *heap, int64_t k, int64_t i) {                                                                                      \
+        const T x = heap[i];                                                                                                                      \
+        for (int64_t child; (child = 2 * i + 1) < k; i = child) {                                                                                 \
+            if (child + 1 < k && name##_less(heap[child], heap[child + 1])) child++;                                                              \
+            if (!name##_less(x, heap[child])) break;                                                                                              \
+            heap[i] = heap[child];                                                                                                                \
+        }                                                                                                                                         \
+        heap[i] = x;                                                                                                                              \
+    }                                                                                                                                             \
+    static void few_##name(T *v, int64_t n, int64_t k) {                                                                                          \
+        for (int64_t i = k / 2; i-- > 0;) sift_##name(v, k, i);                                                                                   \
+        for (int64_t i = k; i < n && k > 0; i++) {                                                                                                \
+            if (name##_key(v[i]) >= name##_key(v[0])) continue; /* of equals the earlier is there */                                              \
+            const T t = v[0];                                                                                                                     \
+            v[0] = v[i];                                                                                                                          \
+            v[i] = t;                                                                                                                             \
+            sift_##name(v, k, 0);                                                                                                                 \
+        }                                                                                                                                         \
+    }                                                                                                                                             \
+    /* Puts the k smallest of n first, in any order, and returns the k-th. Of the highest digit in which keys differ only entries that share    \
+       the k-th's value are looked at further, in `other`. They stay in order, so that of equal keys position decides. */ \
+    static T split_##name(T *v, T *other, int64_t n, int64_t k) {                                                                                 \
+        int64_t count[1 << MAX_DIGIT_BITS], done = 0; /* entries at v that are less than those looked at */                                       \
+        T *from = v;                                                                                                                              \
+        while (n > 1) {                                                                                                                           \
+            const uint64_t first = name##_key(from[0]);                                                                                           \
+            uint64_t differ = 0, at = 0;                                                                                                          \
+            for (int64_t i = 1; i < n; i++) differ |= name##_key(from[i]) ^ first;                                                                \
+            if (!differ) break;                                                                                                                   \
+            const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : n > SHORT_ROW ? 8 : 4;                                                             \
+            const int top = 64 - __builtin_clzll(differ), shift = top > digit ? top - digit : 0;                                                  \
+            const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                                                     \
+            memset(count, 0, (size_t)(mask + 1) * sizeof *count);                                                                                 \
+            count_##name(from, n, shift, mask, count);                                                                                            \
+            for (int64_t below = done; k > below + count[at]; at++) below += count[at];                                                           \
+            int64_t m = 0;                                                                                                                        \
+            for (int64_t i = 0; i < n; i++) {                                                                                                     \
+                const T x = from[i];                                                                                                              \
+                const uint64_t above = (name##_key(x) >> shift & mask) - at; /* no branch */                                                      \
+                v[done] = x;                                                                                                                      \
+                other[m] = x;                                                                                                                     \
+                m += above == 0;                                                                                                                  \
+                done += (int64_t)(above >> 63);                                                                                                   \
+            }                                                                                                                                     \
+            from = other;                                                                                                                         \
+            n = m;                                                                                                                                \
+        }                                                                                                                                         \
+        if (from == other) memcpy(v + done, other, (size_t)(k - done) * sizeof *v);                                                               \
+        return v[k - 1];                                                                                                                          \
+    }                                                                                                                                             \
+    static void sort_##name(T **a, T **b, int64_t n, int bits) {                                                                                  \
+        if (n <= SHORT_ROW)                                                                                                                       \
+            insertion_##name(*a, n);                                                                                                              \
+        else                                                                                                                                      \
+            radix_##name(a, b, n, bits);                                                                                                          \
+    }                                                                                                                                             \
+    /* The k-th smallest. */                                                                                                                      \
+    static T nth_##name(T *v, T *other, int64_t n, int64_t k) {                                                                                   \
+        if (k > n / FEW) return split_##name(v, other, n, k);                                                                                     \
+        few_##name(v, n, k);                                                                                                                      \
+        return v[0];                                                                                                                              \
+    }                                                                                                                                             \
+    static void first_##name(T **a, T **b, int64_t n, int64_t k, int bits) {                                                                      \
+        if (n <= SHORT_ROW || 2 * k > n) {                                                                                                        \
+            sort_##name(a, b, n, bits);                                                                                                           \
+            return;                                                                                                                               \
+        }                                                                                                                                         \
+        if (k <= n / FEW)                                                                                                                         \
+            few_##name(*a, n, k);                                                                                                                 \
+        else                                                                                                                                      \
+            split_##name(*a, *b, n, k);                                                                                                           \
+        T *x = *a, *y = *b;                                                                                                                       \
+        sort_##name(&x, &y, k, bits);                                                                                                             \
+        if (x != *a) memcpy(*a, x, (size_t)k * sizeof **a);                                                                                       \
     }
 ORDER_OF(word, uint64_t)
 ORDER_OF(pair, fac_ranked)
@@ -244,6 +239,6 @@ void fac__order_first(fac_order *o, int64_t k) {
 }
 
 int64_t fac__order_nth(fac_order *o, int64_t k) {
-    if (o->packed) return (int64_t)(uint32_t)nth_word(&o->words, &o->words2, o->n, k, fac__key_bits(o->dtype));
-    return nth_pair(&o->pairs, &o->pairs2, o->n, k, fac__key_bits(o->dtype)).at;
+    if (o->packed) return (int64_t)(uint32_t)nth_word(o->words, o->words2, o->n, k);
+    return nth_pair(o->pairs, o->pairs2, o->n, k).at;
 }

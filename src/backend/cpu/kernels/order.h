@@ -36,7 +36,7 @@ void fac__order_load(fac_order *o, const void *src, int64_t stride);
 void fac__order_sort(fac_order *o);
 /* Puts the first k entries in their places, in order; the others follow in any order. */
 void fac__order_first(fac_order *o, int64_t k);
-/* Position in the row of the k-th entry in order, counted from one; the others are left in any order. */
+/* Position in the row of the k-th entry in order, counted from one. The row has to be read again after that. */
 int64_t fac__order_nth(fac_order *o, int64_t k);
 /* Key of the i-th entry: inverted if the order is descending. */
 static inline uint64_t fac__order_key(const fac_order *o, int64_t i) {

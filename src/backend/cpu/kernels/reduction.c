@@ -19,10 +19,10 @@ typedef struct job {
     char *out, *partial; /* partial NULL: one block */
     fac_dtype in_dtype, out_dtype;
     size_t in_item, out_item, acc_item;
-    bool direct;            /* elements are accumulators already */
-    bool plain_out;         /* so are results */
-    bool sums_halves;       /* in float, with nothing done to them before */
-    fac_fold_row_fn sum_of; /* folds elements that are no accumulators yet, without a tile; NULL if there is none */
+    bool direct;    /* elements are accumulators already */
+    bool plain_out; /* so are results */
+    fac_fold_fns
+        in_place; /* what folds elements as they lie in the input; each NULL if they have to go through a tile */
     int64_t blocks, outer, strips, width;
 } job;
 
@@ -30,16 +30,14 @@ void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n) {
     static const float f32[] = {0.0f, 1.0f, -INFINITY, INFINITY};
     static const double f64[] = {0.0, 1.0, -INFINITY, INFINITY};
     static const int64_t i64[] = {0, 1, INT64_MIN, INT64_MAX, 0};
-    for (int64_t i = 0; i < n; i++) {
-        if (k == FAC_ACC_F32)
-            ((float *)acc)[i] = f32[op];
-        else if (k == FAC_ACC_F64)
-            ((double *)acc)[i] = f64[op];
-        else if (k == FAC_ACC_I64)
-            ((int64_t *)acc)[i] = i64[op];
-        else
-            ((double *)acc)[2 * i] = f64[op], ((double *)acc)[2 * i + 1] = 0.0;
-    }
+    if (k == FAC_ACC_F32)
+        for (int64_t i = 0; i < n; i++) ((float *)acc)[i] = f32[op];
+    else if (k == FAC_ACC_F64)
+        for (int64_t i = 0; i < n; i++) ((double *)acc)[i] = f64[op];
+    else if (k == FAC_ACC_I64)
+        for (int64_t i = 0; i < n; i++) ((int64_t *)acc)[i] = i64[op];
+    else
+        for (int64_t i = 0; i < n; i++) ((double *)acc)[2 * i] = f64[op], ((double *)acc)[2 * i + 1] = 0.0;
 }
 
 static void load(const job *j, void *dst, const char *src, int64_t stride, int64_t n) {
@@ -112,16 +110,13 @@ static void fold_tiled(const job *j, const char *base, int64_t i, int64_t end, p
     }
 }
 
-/* What folds elements as they lie in the input; NULL if they have to go through a tile. */
-static fac_fold_row_fn in_place(const job *j) { return j->direct ? j->fns.row : j->sum_of; }
-
 static void fold_direct(const job *j, const char *base, int64_t i, int64_t end, parts *p, void *acc) {
     const fac_nest *red = &j->split.reduced;
     fac_cursor c;
     fac__nest_seek(red, 1, i, &c);
     while (i < end) {
         int64_t m = fac__min(fac__nest_run(red, &c), end - i);
-        fold_run(j, in_place(j), base + c.offset[0] * (int64_t)j->in_item, m, p, acc);
+        fold_run(j, j->in_place.row, base + c.offset[0] * (int64_t)j->in_item, m, p, acc);
         fac__nest_advance(red, 1, m, &c);
         i += m;
     }
@@ -153,7 +148,7 @@ static void fold_range(const job *j, const char *base, int64_t begin, int64_t en
     p.n = 0;
     if (is_grid(j) && j->blocks == 1)
         fold_grid(j, base, acc);
-    else if (in_place(j) && fac__nest_step(red, 0) == 1 && long_runs)
+    else if (j->in_place.row && fac__nest_step(red, 0) == 1 && long_runs)
         fold_direct(j, base, begin, end, &p, acc);
     else
         fold_tiled(j, base, begin, end, &p, acc);
@@ -173,7 +168,9 @@ static void store(const job *j, fac_acc_value *acc, const fac_cursor *c) {
 enum { SHORT_ROW = 32, MEDIUM_ROW = 512, ROWS_AT_ONCE = 64, THIN = 16 };
 
 /* Rows of floats whose sums, or sums of squares, are taken side by side. */
-static bool sums_squares(const job *j) { return j->sum_of && j->r->map == FAC_MAP_SQUARE && j->in_dtype == FAC_F32; }
+static bool sums_squares(const job *j) {
+    return j->in_place.row && j->r->map == FAC_MAP_SQUARE && j->in_dtype == FAC_F32;
+}
 static bool sums_floats(const job *j) {
     return j->r->kind == FAC_ACC_F32 && j->r->op == FAC_FOLD_SUM && (j->direct || sums_squares(j));
 }
@@ -208,48 +205,29 @@ static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-/* The common case, with nothing decided per row: each output folds one contiguous run of at most a block. */
-static fac_status run_plain_rows(void *ctx, int64_t begin, int64_t end) {
-    const job *j = ctx;
-    const fac_nest *kept = &j->split.kept;
-    int64_t n = j->split.reduced.count;
-    const fac_fold_row_fn row = in_place(j);
-    fac_acc_value first, acc;
-    fac_cursor c;
-    fac__fold_identity(j->r->op, j->r->kind, &first, 1);
-    fac__nest_seek(kept, 2, begin, &c);
-    for (int64_t i = begin; i < end; i++) {
-        acc = first;
-        row(j->in + c.offset[0] * (int64_t)j->in_item, n, &acc);
-        store(j, &acc, &c);
-        fac__nest_advance(kept, 2, 1, &c);
-    }
-    return FAC_OK;
-}
-
-/* Rows that have to be converted, but fit a tile: each goes through one, and results are finished several at a time. */
-static fac_status run_tile_rows(void *ctx, int64_t begin, int64_t end) {
+/* Each output folds one run, which lies as it is needed or fits a tile; results are finished several at a time. */
+static fac_status run_whole_rows(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     const fac_nest *kept = &j->split.kept;
     const int64_t n = j->split.reduced.count, step = fac__nest_step(&j->split.reduced, 0);
+    const fac_fold_row_fn row = step == 1 ? j->in_place.row : NULL;
+    const int64_t next = fac__nest_step(kept, 0) * (int64_t)j->in_item;
     enum { TOGETHER = 32 };
     fac_acc_value acc[TOGETHER]; /* accumulators of the kind, side by side */
     fac_tile_buf tile;
-    fac_cursor c, home;
+    fac_cursor c;
     fac__nest_seek(kept, 2, begin, &c);
-    for (int64_t i = begin; i < end;) {
-        const int64_t some = fac__min(TOGETHER, end - i);
-        home = c;
-        fac__fold_identity(j->r->op, j->r->kind, acc, some);
-        for (int64_t k = 0; k < some; k++, fac__nest_advance(kept, 2, 1, &c)) {
-            load(j, &tile, j->in + c.offset[0] * (int64_t)j->in_item, step, n);
-            j->fns.row(&tile, n, (char *)acc + (size_t)k * j->acc_item);
+    for (int64_t i = begin, m; i < end; i += m, fac__nest_advance(kept, 2, m, &c)) {
+        m = fac__min(fac__min(TOGETHER, fac__nest_run(kept, &c)), end - i);
+        const char *x = j->in + c.offset[0] * (int64_t)j->in_item;
+        fac__fold_identity(j->r->op, j->r->kind, acc, m);
+        for (int64_t k = 0; k < m; k++, x += next) {
+            if (!row) load(j, &tile, x, step, n);
+            (row ? row : j->fns.row)(row ? (const void *)x : &tile, n, (char *)acc + (size_t)k * j->acc_item);
         }
-        finish(j, acc, some);
-        for (int64_t k = 0; k < some; k++, fac__nest_advance(kept, 2, 1, &home))
-            fac__tile_store(j->r->kind, (char *)acc + (size_t)k * j->acc_item,
-                            j->out + home.offset[1] * (int64_t)j->out_item, j->out_dtype, 1, 1);
-        i += some;
+        finish(j, acc, m);
+        fac__tile_store(j->r->kind, acc, j->out + c.offset[1] * (int64_t)j->out_item, j->out_dtype,
+                        fac__nest_step(kept, 1), m);
     }
     return FAC_OK;
 }
@@ -302,11 +280,10 @@ static fac_status reduce_rows(job *j) {
     int64_t items;
     FAC_CHECK(fac__mul(j->split.kept.count, j->blocks, &items), FAC_ERR_OVERFLOW, "too many elements to reduce");
     if (j->blocks > 1) FAC_TRY(alloc_partial(j, items));
-    bool plain =
-        j->blocks == 1 && in_place(j) && j->split.reduced.ndim <= 1 && fac__nest_step(&j->split.reduced, 0) == 1;
     int64_t grain = fac__grain(FAC_GRAIN, fac__min(n, FAC_ROW_BLOCK));
-    const bool tiles = n <= FAC_TILE && n > 0 && j->split.reduced.ndim <= 1;
-    fac_range_fn run = plain ? is_short(j) ? run_short_rows : run_plain_rows : tiles ? run_tile_rows : run_rows;
+    const bool in_place = j->in_place.row && fac__nest_step(&j->split.reduced, 0) == 1;
+    const bool whole = n > 0 && n <= (in_place ? FAC_ROW_BLOCK : FAC_TILE) && j->split.reduced.ndim <= 1;
+    fac_range_fn run = whole && in_place && is_short(j) ? run_short_rows : whole ? run_whole_rows : run_rows;
     fac_status st = fac__parallel_for(0, items, grain, run, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);
@@ -319,18 +296,12 @@ static fac_status reduce_rows(job *j) {
 static void fold_rows(const job *j, const char *base, int64_t rows, int64_t w, fac_cursor *c, void *acc) {
     const fac_nest *red = &j->split.reduced;
     int64_t step = fac__nest_step(&j->split.kept, 0);
-    bool in_place = j->direct && step == 1;
+    const fac_fold_col_fn in_place = step == 1 ? j->in_place.col : NULL;
     while (rows > 0) {
-        int64_t m = fac__min(fac__nest_run(red, c), rows), done = m;
+        int64_t m = fac__min(fac__nest_run(red, c), rows);
         const char *p = base + c->offset[0] * (int64_t)j->in_item;
-        if (in_place)
-            j->fns.col(p, fac__nest_step(red, 0), m, w, acc);
-        else
-            done = j->sums_halves && step == 1
-                       ? FAC_ISA_PICK(fac__fold_sum_halves)(j->in_dtype, p, fac__nest_step(red, 0), m, w, acc)
-                       : 0;
-        if (done) {
-            m = done;
+        if (in_place) {
+            in_place(p, fac__nest_step(red, 0), m, w, acc);
         } else {
             strip some;
             m = fac__min(m, (int64_t)(sizeof some / j->acc_item) / w);
@@ -462,15 +433,16 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.direct = r->map == FAC_MAP_NONE && (!r->via || r->via == j.in_dtype) && fac__acc_is(r->kind, j.in_dtype);
     j.plain_out = fac__acc_is(r->kind, j.out_dtype);
     j.acc_item = fac__acc_size(r->kind);
-    j.sums_halves = r->op == FAC_FOLD_SUM && r->kind == FAC_ACC_F32 && r->map == FAC_MAP_NONE &&
-                    (!r->via || r->via == j.in_dtype) && fac__is_half(j.in_dtype);
-    j.sum_of = r->op == FAC_FOLD_SUM && r->kind == (j.in_dtype == FAC_F64 ? FAC_ACC_F64 : FAC_ACC_F32) && !r->via
-                   ? FAC_ISA_PICK(fac__fold_sum_of)(j.in_dtype, r->map)
-                   : NULL;
-    if (j.direct && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {
+    if (j.direct)
+        j.in_place = j.fns;
+    else if (r->via && r->via != j.in_dtype)
+        j.in_place = (fac_fold_fns){NULL, NULL};
+    else
+        j.in_place = FAC_ISA_PICK(fac__fold_of)(r->op, r->kind, j.in_dtype, r->map);
+    if (j.in_place.row && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {
         fac_acc_value acc;
         fac__fold_identity(r->op, r->kind, &acc, 1);
-        j.fns.row(j.in, in->numel, &acc);
+        j.in_place.row(j.in, in->numel, &acc);
         finish(&j, &acc, 1);
         fac__tile_store(r->kind, &acc, j.out, j.out_dtype, 1, 1);
         return FAC_OK;

@@ -9,10 +9,7 @@
 #include <math.h>
 
 #define STRIP 128
-#define BLOCK \
-    64 /* sums that are as long as the results are rounded in: BLOCK elements from 0, added to the exact sum of those before */
-
-typedef enum scan_op { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN, SCAN_LOGSUMEXP } scan_op;
+#define BLOCK FAC_SCAN_BLOCK
 
 typedef struct scan {
     scan_op op;
@@ -110,28 +107,6 @@ static void step(const scan *s, void *acc, const void *x, int64_t w) {
         step_c128(s->op, acc, x, w);
 }
 
-/* Among equals the latest wins; a NaN, once met, is only replaced by a later one. */
-static bool takes_f64(bool larger, double acc, double x) {
-    return x != x || (acc == acc && (larger ? x >= acc : x <= acc));
-}
-
-static void step_extreme(const scan *s, void *acc, int64_t *where, const void *x, int64_t w, int64_t i) {
-    bool larger = s->op == SCAN_MAX;
-    for (int64_t j = 0; j < w; j++) {
-        bool take;
-        if (s->kind == FAC_ACC_F64) {
-            double *a = (double *)acc + j, b = ((const double *)x)[j];
-            take = takes_f64(larger, *a, b);
-            if (take) *a = b;
-        } else {
-            int64_t *a = (int64_t *)acc + j, b = ((const int64_t *)x)[j];
-            take = larger ? b >= *a : b <= *a;
-            if (take) *a = b;
-        }
-        if (take) where[j] = i;
-    }
-}
-
 static void identity(const scan *s, void *acc, int64_t w) {
     static const fac_fold_op folds[] = {FAC_FOLD_SUM, FAC_FOLD_PROD, FAC_FOLD_MAX, FAC_FOLD_MIN, FAC_FOLD_MAX};
     fac__fold_identity(folds[s->op], s->kind, acc, w);
@@ -194,25 +169,26 @@ static void prefix_i64(scan_op op, int64_t *x, int64_t n, int64_t *acc) {
     *acc = (int64_t)a;
 }
 
-/* Running extremes of a tile's n elements, the first of which is number `first` of the line. */
-#define PREFIX_EXTREME(NAME, T, LARGER, SMALLER)                                                           \
-    static void NAME(bool larger, T *x, int64_t n, T *acc, int64_t *where, int64_t *indices, int64_t step, \
-                     int64_t first) {                                                                      \
-        T a = *acc;                                                                                        \
-        int64_t at = *where;                                                                               \
-        for (int64_t i = 0; i < n; i++) {                                                                  \
-            const bool take = larger ? (LARGER) : (SMALLER);                                               \
-            a = take ? x[i] : a;                                                                           \
-            at = take ? first + i : at;                                                                    \
-            x[i] = a;                                                                                      \
-            indices[i * step] = at;                                                                        \
-        }                                                                                                  \
-        *acc = a;                                                                                          \
-        *where = at;                                                                                       \
+/* Running extremes of a tile's n elements, the first of which is number `first` of the line: among equals the latest, a NaN, once met,
+   until a later one. */
+#define PREFIX_EXTREME(NAME, T, TAKES)                                                                         \
+    static void NAME(T *x, int64_t n, T *acc, int64_t *where, int64_t *indices, int64_t step, int64_t first) { \
+        T a = *acc;                                                                                            \
+        int64_t at = *where;                                                                                   \
+        for (int64_t i = 0; i < n; i++) {                                                                      \
+            const bool take = (TAKES);                                                                         \
+            a = take ? x[i] : a;                                                                               \
+            at = take ? first + i : at;                                                                        \
+            x[i] = a;                                                                                          \
+            indices[i * step] = at;                                                                            \
+        }                                                                                                      \
+        *acc = a;                                                                                              \
+        *where = at;                                                                                           \
     }
-PREFIX_EXTREME(extreme_f64, double, (x[i] != x[i]) | ((a == a) & (x[i] >= a)),
-               (x[i] != x[i]) | ((a == a) & (x[i] <= a)))
-PREFIX_EXTREME(extreme_i64, int64_t, x[i] >= a, x[i] <= a)
+PREFIX_EXTREME(larger_f64, double, (x[i] != x[i]) | ((a == a) & (x[i] >= a)))
+PREFIX_EXTREME(smaller_f64, double, (x[i] != x[i]) | ((a == a) & (x[i] <= a)))
+PREFIX_EXTREME(larger_i64, int64_t, x[i] >= a)
+PREFIX_EXTREME(smaller_i64, int64_t, x[i] <= a)
 
 /* Sums whose results are as long as what they are summed in. */
 static bool sums_exactly(const scan *s) {
@@ -239,7 +215,7 @@ static void scan_strip(const scan *s, const fac_cursor *c, int64_t w) {
     for (int64_t i = 0; i < s->n; i++) {
         load(s, &x, in, in_next, w);
         if (indices) {
-            step_extreme(s, &acc, where, &x, w, i);
+            FAC_ISA_PICK(fac__scan_extremes)(s->op, s->kind, &acc, where, &x, w, i);
             for (int64_t j = 0; j < w; j++) indices[j * index_next] = where[j];
             indices += s->index_step;
         } else {
@@ -297,11 +273,11 @@ static void scan_line(const scan *s, const fac_cursor *c) {
         else if (plain)
             prefix_f64(s->op, tile.f64, m, &acc.f64);
         else if (indices && s->kind == FAC_ACC_F64)
-            extreme_f64(s->op == SCAN_MAX, tile.f64, m, &acc.f64, &where, indices + i * s->index_step, s->index_step,
-                        i);
+            (s->op == SCAN_MAX ? larger_f64 : smaller_f64)(tile.f64, m, &acc.f64, &where, indices + i * s->index_step,
+                                                           s->index_step, i);
         else if (indices)
-            extreme_i64(s->op == SCAN_MAX, tile.i64, m, &acc.i64, &where, indices + i * s->index_step, s->index_step,
-                        i);
+            (s->op == SCAN_MAX ? larger_i64 : smaller_i64)(tile.i64, m, &acc.i64, &where, indices + i * s->index_step,
+                                                           s->index_step, i);
         else if (s->kind == FAC_ACC_I64 && s->op == SCAN_SUM)
             acc.i64 = FAC_ISA_PICK(fac__prefix_sum_i64)(tile.i64, tile.i64, m, acc.i64);
         else if (s->kind == FAC_ACC_I64)
@@ -312,28 +288,29 @@ static void scan_line(const scan *s, const fac_cursor *c) {
     }
 }
 
-/* Running extremes of floats or doubles along lines that lie in rows: several lines at once. */
+/* Lines that lie in rows, whose elements need no conversion: several lines at once. */
 static bool has_plain_lines(const scan *s) {
-    return s->indices && !s->columns && (s->in_dtype == FAC_F32 || s->in_dtype == FAC_F64) &&
-           s->out_dtype == s->in_dtype && s->in_step == 1 && s->out_step == 1 && s->index_step == 1 &&
-           s->lines.ndim == 1;
+    const bool known = s->in_dtype == FAC_F32   ? s->indices != NULL
+                       : s->in_dtype == FAC_I64 ? s->op == SCAN_PROD
+                                                : s->in_dtype == FAC_F64 && s->op != SCAN_LOGSUMEXP;
+    return known && !s->columns && s->out_dtype == s->in_dtype && (!s->via || s->via == s->in_dtype) &&
+           s->in_step == 1 && s->out_step == 1 && (!s->indices || s->index_step == 1) && s->lines.ndim == 1;
 }
 
 /* Returns how many lines it took. */
 static int64_t scan_lines(const scan *s, int64_t begin, int64_t end) {
     const int64_t *step[] = {s->lines.stride[0], s->lines.stride[1], s->lines.stride[2]};
-    const bool larger = s->op == SCAN_MAX;
     const int64_t item = fac__dtype_size(s->in_dtype);
     int64_t i = begin;
-    const int64_t some = s->in_dtype == FAC_F32 ? FAC_SCAN_LINES : FAC_SCAN_LINES_F64;
+    const int64_t some = s->in_dtype == FAC_F32 ? FAC_SCAN_LINES : FAC_SCAN_WIDE;
     for (; i + some <= end; i += some) {
-        int64_t *at = s->indices + i * *step[2];
+        int64_t *at = s->indices ? s->indices + i * *step[2] : NULL;
         const void *x = s->in + i * *step[0] * item;
         void *out = s->out + i * *step[1] * item;
         if (s->in_dtype == FAC_F32)
-            FAC_ISA_PICK(fac__extreme_lines_f32)(larger, x, *step[0], out, *step[1], at, *step[2], s->n);
+            FAC_ISA_PICK(fac__extreme_lines_f32)(s->op == SCAN_MAX, x, *step[0], out, *step[1], at, *step[2], s->n);
         else
-            FAC_ISA_PICK(fac__extreme_lines_f64)(larger, x, *step[0], out, *step[1], at, *step[2], s->n);
+            FAC_ISA_PICK(fac__scan_lines)(s->op, s->kind, x, *step[0], out, *step[1], at, *step[2], s->n);
     }
     return i - begin;
 }

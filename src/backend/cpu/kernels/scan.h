@@ -3,6 +3,7 @@
 #define FAC_SRC_BACKEND_CPU_KERNELS_SCAN_H
 
 #include "backend/cpu/cpu.h"
+#include "iter/reduction.h"
 
 /* out[i] = before + x[0] + ... + x[i], wrapping; x may be out. Returns the last. */
 FAC_ISA_DECLARE(int64_t, fac__prefix_sum_i64, (const int64_t *x, int64_t *out, int64_t n, int64_t before));
@@ -12,10 +13,16 @@ FAC_ISA_DECLARE(int64_t, fac__prefix_sum_i64, (const int64_t *x, int64_t *out, i
 FAC_ISA_DECLARE(void, fac__extreme_lines_f32,
                 (bool larger, const float *x, int64_t x_line, float *out, int64_t out_line, int64_t *at,
                  int64_t at_line, int64_t n));
-/* The same of FAC_SCAN_LINES_F64 lines of doubles. */
-#define FAC_SCAN_LINES_F64 8
-FAC_ISA_DECLARE(void, fac__extreme_lines_f64,
-                (bool larger, const double *x, int64_t x_line, double *out, int64_t out_line, int64_t *at,
+/* FAC_SCAN_WIDE lines of doubles, or products of int64 (kind); `at` is for extremes. Sums are exact over blocks. */
+typedef enum scan_op { SCAN_SUM, SCAN_PROD, SCAN_MAX, SCAN_MIN, SCAN_LOGSUMEXP } scan_op;
+#define FAC_SCAN_WIDE 8
+FAC_ISA_DECLARE(void, fac__scan_lines,
+                (scan_op op, fac_acc kind, const void *x, int64_t x_line, void *out, int64_t out_line, int64_t *at,
                  int64_t at_line, int64_t n));
+/* Element i of each of w lines against their extremes so far, and those places. */
+FAC_ISA_DECLARE(void, fac__scan_extremes,
+                (scan_op op, fac_acc kind, void *best, int64_t *where, const void *x, int64_t w, int64_t i));
+#define FAC_SCAN_BLOCK \
+    64 /* elements summed from 0 and added to the exact sum of those before: sums as long as what they are summed in */
 
 #endif

@@ -132,9 +132,11 @@ void FAC_ISA_NAME(fac__extreme_lines_f32)(bool larger, const float *restrict x, 
 }
 #endif
 
-/* As many lines as a vector has lanes: squares of them become columns, which are compared one after the other. Where smaller numbers
-   win, signs are turned. A square that is not whole is filled with what was there before, which nobody reads. */
+/* As many lines as a vector has lanes: squares of them become columns, which are taken one after the other. Where smaller numbers
+   win, signs are turned. A square that is not whole is filled with what was there before, which
+   nobody reads. */
 typedef int64_t lanes __attribute__((vector_size(FAC_VECTOR_BYTES)));
+typedef uint64_t bits __attribute__((vector_size(FAC_VECTOR_BYTES)));
 #define L FAC_LANES_F64
 static inline void move(void *to, const void *from, size_t bytes) {
     if (bytes == FAC_VECTOR_BYTES)
@@ -143,34 +145,91 @@ static inline void move(void *to, const void *from, size_t bytes) {
         memcpy(to, from, bytes);
 }
 
-static void extreme_columns(bool larger, const double *x, int64_t x_line, double *out, int64_t out_line, int64_t *at,
-                            int64_t at_line, int64_t n) {
-    const lanes sign = (lanes){0} + (larger ? 0 : INT64_MIN);
-    fac_vf64 best = fac_splat_f64(-__builtin_inf()), v[L] = {{0}}, p[L];
-    lanes place = {0};
-    for (int64_t i = 0; i < n; i += L) {
-        const size_t bytes = (size_t)(n - i < L ? n - i : L) * sizeof *x;
-        for (int l = 0; l < L; l++) move(&v[l], x + l * x_line + i, bytes);
-        fac_transpose_f64(v);
-        for (int k = 0; k < L; k++) {
-            const fac_vf64 y = (fac_vf64)((lanes)v[k] ^ sign);
-            const lanes take = (y != y) | ((best == best) & (y >= best));
-            best = (fac_vf64)((take & (lanes)y) | (~take & (lanes)best));
-            place = (take & (i + k)) | (~take & place);
-            v[k] = (fac_vf64)((lanes)best ^ sign);
-            p[k] = (fac_vf64)place;
-        }
-        fac_transpose_f64(v);
-        fac_transpose_f64(p);
-        for (int l = 0; l < L; l++) {
-            move(out + l * out_line + i, &v[l], bytes);
-            move(at + l * at_line + i, &p[l], bytes);
-        }
+typedef struct state {
+    fac_vf64 best, hi, lo; /* the sum of all blocks before is in two doubles (Knuth 1969) */
+    lanes place, flip;
+} state;
+
+#define PROD_I64 (-1)
+
+/* What stands in the place of v, number i of the lines. */
+static inline __attribute__((always_inline)) fac_vf64 next(int op, state *s, fac_vf64 v, int64_t i) {
+    if (op == SCAN_SUM) {
+        s->best += v;
+        return s->hi + (s->lo + s->best);
     }
+    if (op == SCAN_PROD) return s->best *= v;
+    if (op == PROD_I64) return s->best = (fac_vf64)((bits)s->best * (bits)v);
+    const fac_vf64 y = (fac_vf64)((lanes)v ^ s->flip);
+    const lanes take = (y != y) | ((s->best == s->best) & (y >= s->best));
+    s->best = (fac_vf64)((take & (lanes)y) | (~take & (lanes)s->best));
+    s->place = (take & i) | (~take & s->place);
+    return (fac_vf64)((lanes)s->best ^ s->flip);
 }
 
-void FAC_ISA_NAME(fac__extreme_lines_f64)(bool larger, const double *x, int64_t x_line, double *out, int64_t out_line,
-                                          int64_t *at, int64_t at_line, int64_t n) {
-    for (int l = 0; l < FAC_SCAN_LINES_F64; l += L)
-        extreme_columns(larger, x + l * x_line, x_line, out + l * out_line, out_line, at + l * at_line, at_line, n);
+static inline void end_block(state *s) {
+    const fac_vf64 x = s->best, sum = s->hi + x, t = sum - s->hi, low = s->lo + ((s->hi - (sum - t)) + (x - t));
+    s->hi = sum;
+    s->lo = (fac_vf64)((lanes)low & (lanes)(low - low == 0));
+    s->best = (fac_vf64){0};
+}
+
+#define SCAN_COLUMNS(NAME, OP, FIRST)                                                                              \
+    static void NAME(const double *x, int64_t x_line, double *out, int64_t out_line, int64_t *at, int64_t at_line, \
+                     int64_t n, lanes flip) {                                                                      \
+        state s = {.best = (fac_vf64)(FIRST), .flip = flip};                                                       \
+        fac_vf64 v[L] = {{0}}, p[L];                                                                               \
+        for (int64_t i = 0; i < n; i += L) {                                                                       \
+            const size_t bytes = (size_t)(n - i < L ? n - i : L) * sizeof *x;                                      \
+            for (int l = 0; l < L; l++) move(&v[l], x + l * x_line + i, bytes);                                    \
+            fac_transpose_f64(v);                                                                                  \
+            for (int k = 0; k < L; k++) {                                                                          \
+                v[k] = next(OP, &s, v[k], i + k);                                                                  \
+                if ((int)(OP) >= SCAN_MAX) p[k] = (fac_vf64)s.place;                                               \
+            }                                                                                                      \
+            fac_transpose_f64(v);                                                                                  \
+            for (int l = 0; l < L; l++) move(out + l * out_line + i, &v[l], bytes);                                \
+            if ((int)(OP) == SCAN_SUM && (i + L) % FAC_SCAN_BLOCK == 0) end_block(&s);                             \
+            if ((int)(OP) < SCAN_MAX) continue;                                                                    \
+            fac_transpose_f64(p);                                                                                  \
+            for (int l = 0; l < L; l++) move(at + l * at_line + i, &p[l], bytes);                                  \
+        }                                                                                                          \
+    }
+SCAN_COLUMNS(sum_f64, SCAN_SUM, fac_splat_f64(0))
+SCAN_COLUMNS(prod_f64, SCAN_PROD, fac_splat_f64(1))
+SCAN_COLUMNS(prod_i64, PROD_I64, (lanes){0} + 1)
+SCAN_COLUMNS(extreme_f64, SCAN_MAX, fac_splat_f64(-__builtin_inf()))
+
+void FAC_ISA_NAME(fac__scan_lines)(scan_op op, fac_acc kind, const void *vx, int64_t x_line, void *vout,
+                                   int64_t out_line, int64_t *at, int64_t at_line, int64_t n) {
+    const lanes flip = (lanes){0} + (op == SCAN_MIN ? INT64_MIN : 0);
+    const double *x = vx;
+    double *out = vout;
+    for (int l = 0; l < FAC_SCAN_WIDE; l += L, x += L * x_line, out += L * out_line, at += at ? L * at_line : 0)
+        (kind == FAC_ACC_I64 ? prod_i64
+         : op == SCAN_SUM    ? sum_f64
+         : op == SCAN_PROD   ? prod_f64
+                             : extreme_f64)(x, x_line, out, out_line, at, at_line, n, flip);
+}
+
+/* Without branches, so that they vectorise. */
+#define EXTREMES(NAME, T, TAKES)                                                                             \
+    static void NAME(T *restrict best, int64_t *restrict where, const T *restrict x, int64_t w, int64_t i) { \
+        FAC_IVDEP for (int64_t j = 0; j < w; j++) {                                                          \
+            const bool take = (TAKES);                                                                       \
+            best[j] = take ? x[j] : best[j];                                                                 \
+            where[j] = take ? i : where[j];                                                                  \
+        }                                                                                                    \
+    }
+EXTREMES(larger_f64, double, (x[j] != x[j]) | ((best[j] == best[j]) & (x[j] >= best[j])))
+EXTREMES(smaller_f64, double, (x[j] != x[j]) | ((best[j] == best[j]) & (x[j] <= best[j])))
+EXTREMES(larger_i64, int64_t, x[j] >= best[j])
+EXTREMES(smaller_i64, int64_t, x[j] <= best[j])
+
+void FAC_ISA_NAME(fac__scan_extremes)(scan_op op, fac_acc kind, void *best, int64_t *where, const void *x, int64_t w,
+                                      int64_t i) {
+    if (kind == FAC_ACC_I64)
+        (op == SCAN_MAX ? larger_i64 : smaller_i64)(best, where, x, w, i);
+    else
+        (op == SCAN_MAX ? larger_f64 : smaller_f64)(best, where, x, w, i);
 }
