@@ -52,7 +52,8 @@ typedef struct fac_fft_core {
         *group_twiddles; /* of row r and the first column a of group g, w^(r a), complex: [g][r]; NULL of short lines */
     double split_cost;   /* of one line */
     bool short_lines;    /* split, and as many at once as fill vectors */
-    void *eights; /* of 64 and 128 points in 16 lanes: factors of two lines of 8 columns and rows, [row][re, im] */
+    void *
+        short_factors; /* of short lines of several to a vector: of 4 columns for 16 and 32 points, of 8 for 64 and 128 of 16 lanes; [row][re, im] */
 } fac_fft_core;
 
 typedef enum { FAC_FFT_COMPLEX, FAC_FFT_FROM_REAL, FAC_FFT_TO_REAL } fac_fft_kind;
