@@ -223,7 +223,7 @@ static const T *X(run_chain)(const fac_fft_chain *c, const T *x, T *buffer, T *o
 /* Points of a line as pairs of reals: the point i has its parts at at[lane][i * step] and `im` further, and no imaginary part where
    that is 0. */
 typedef struct X(view) {
-    T *at[LANES];
+    void *const *at;
     int64_t step, im;
     int lanes;
     bool adjacent, exchange;
@@ -343,6 +343,25 @@ static void X(store_columns)(const T *x, T *at, int64_t step, int64_t n, int lan
             }                                                                                                 \
         }                                                                                                     \
     }
+/* A chain of one pass, from columns to columns. */
+#define FFT_SOLE(R)                                                                                        \
+    static void X(sole_##R)(const T *from, int64_t from_step, bool exchange_from, T *to, int64_t to_step,  \
+                            bool exchange_to, T scale) {                                                   \
+        const X(way) read = X(reading)(exchange_from, false), write = X(writing)(exchange_to, false);      \
+        const VT s = SPLAT(scale);                                                                         \
+        CV a[R];                                                                                           \
+        _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(read)(from + j * from_step, read); \
+        X(dft_##R)(a, NULL);                                                                               \
+        if (scale != 1) _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++) a[k] = X(scaled)(a[k], s);  \
+        _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++)                                             \
+            X(write)(to + k * to_step, to + k * to_step + LANES, a[k], write);                             \
+    }
+
+FFT_SOLE(8)
+#if FAC_VECTOR_BYTES == 64
+FFT_SOLE(16)
+#endif
+#undef FFT_SOLE
 FFT_FIRST(3)
 FFT_FIRST(4)
 FFT_FIRST(5)
@@ -388,11 +407,23 @@ static void X(leave_chain)(const fac_fft_chain *c, int begin, const T *x, T *buf
         X(store_columns)(x, at, step, c->n, lanes, exchange, scale);
 }
 
+/* Whether a chain of one pass went from LANES neighbouring columns to others. */
+static bool X(run_sole)(int64_t n, const T *from, int64_t from_step, bool exchange_from, T *to, int64_t to_step,
+                        bool exchange_to, T scale) {
+    switch (n) {
+    case 8: X(sole_8)(from, from_step, exchange_from, to, to_step, exchange_to, scale); return true;
+#if FAC_VECTOR_BYTES == 64
+    case 16: X(sole_16)(from, from_step, exchange_from, to, to_step, exchange_to, scale); return true;
+#endif
+    default: return false;
+    }
+}
+
 /* Element by element, from point `begin` on. */
 static void X(load_any)(T *x, const VIEW *v, int64_t begin, int64_t n) {
     for (int64_t i = begin; i < n; i++)
         for (int lane = 0; lane < LANES; lane++) {
-            const T *at = v->at[lane < v->lanes ? lane : 0] + i * v->step;
+            const T *at = (const T *)v->at[lane < v->lanes ? lane : 0] + i * v->step;
             x[i * POINT + lane] = v->exchange ? at[v->im] : at[0];
             x[i * POINT + LANES + lane] = v->im == 0 ? 0 : v->exchange ? at[0] : at[v->im];
         }
@@ -401,7 +432,7 @@ static void X(store_any)(const T *x, const VIEW *v, int64_t begin, int64_t n, T 
     const int first = v->exchange ? LANES : 0, second = LANES - first;
     for (int64_t i = begin; i < n; i++)
         for (int lane = 0; lane < v->lanes; lane++) {
-            T *at = v->at[lane] + i * v->step;
+            T *at = (T *)v->at[lane] + i * v->step;
             at[0] = x[i * POINT + first + lane] * scale;
             if (v->im) at[v->im] = x[i * POINT + second + lane] * scale;
         }
@@ -463,8 +494,8 @@ static int64_t X(store_rows)(const T *x, const VIEW *v, int64_t n, T scale) {
 #pragma GCC unroll 16
         for (int lane = 0; lane < LANES; lane++) {
             if (lane >= v->lanes) break;
-            STORE(v->at[lane] + 2 * i, re[lane]);
-            STORE(v->at[lane] + 2 * i + LANES, im[lane]);
+            STORE((T *)v->at[lane] + 2 * i, re[lane]);
+            STORE((T *)v->at[lane] + 2 * i + LANES, im[lane]);
         }
     }
     return i;
@@ -474,7 +505,7 @@ static int64_t X(store_rows)(const T *x, const VIEW *v, int64_t n, T scale) {
 static void X(load_reals)(T *x, const VIEW *v, int64_t n) {
     const VT none = SPLAT(0);
     for (int64_t i = 0; i < n; i++) {
-        const T *at = v->at[0] + i * v->step;
+        const T *at = (const T *)v->at[0] + i * v->step;
         X(put)(x, i, X(maybe_exchanged)((CV){LOAD(at), v->im ? LOAD(at + v->im) : none}, v->exchange));
     }
 }
@@ -482,8 +513,9 @@ static void X(store_reals)(const T *x, const VIEW *v, int64_t n, T scale) {
     const VT s = SPLAT(scale);
     for (int64_t i = 0; i < n; i++) {
         const CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, i), v->exchange), s);
-        STORE(v->at[0] + i * v->step, a.re);
-        if (v->im) STORE(v->at[0] + i * v->step + v->im, a.im);
+        T *at = (T *)v->at[0] + i * v->step;
+        STORE(at, a.re);
+        if (v->im) STORE(at + v->im, a.im);
     }
 }
 
@@ -564,8 +596,7 @@ static void X(exchange_lanes)(T *x, int64_t n) {
 /* ---- groups of lines ---------------------------------------------------------------------------------------------------------------- */
 
 static VIEW X(view_of)(const fac_fft_plan *p, const fac_fft_lines *l, int lanes) {
-    VIEW v = {.step = l->step, .im = l->complex, .lanes = lanes, .adjacent = l->adjacent};
-    for (int i = 0; i < lanes; i++) v.at[i] = l->at[i];
+    VIEW v = {.at = l->at, .step = l->step, .im = l->complex, .lanes = lanes, .adjacent = l->adjacent};
     if (!l->complex && p->inner < p->n) {
         v.step = 2 * l->step;
         v.im = l->step;
@@ -622,6 +653,8 @@ void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
     to.exchange = g->inverse;
     if (p->kind == FAC_FFT_COMPLEX && !p->chirped && from.adjacent && to.adjacent && from.lanes == LANES) {
         const fac_fft_chain *c = &p->core.whole;
+        if (X(run_sole)(c->n, from.at[0], from.step, from.exchange, to.at[0], to.step, to.exchange, (T)g->scale))
+            return;
         const int done = X(enter_chain)(c, from.at[0], from.step, LANES, from.exchange, x);
         X(leave_chain)(c, done, x, x, y, to.at[0], to.step, LANES, to.exchange, (T)g->scale);
         return;
