@@ -67,7 +67,8 @@ typedef struct fac_fft_plan {
     bool chirped; /* Bluestein: core.n >= 2 inner - 1 */
     void *chirp;  /* complex, [inner]: w^(j j / 2) */
     void *filter; /* complex, [core.n]: the transform of the conjugate chirp, divided by core.n */
-    void *unfold; /* complex, [inner / 2 + 1]: w^k of n, for real lines of even length */
+    void *
+        unfold; /* [re, im][inner / 2 + 1]: -i w^k / 2 of n, for real lines of even length, whose inverse leaves halves */
     fac_fft_core core;
     int64_t bytes;           /* memory of its tables */
     int64_t users, last_use; /* the cache's */

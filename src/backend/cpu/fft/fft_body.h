@@ -538,20 +538,25 @@ static void X(store)(const T *x, const VIEW *v, int64_t n, T scale) {
 
 /* ---- real lines -------------------------------------------------------------------------------------------------------------------- */
 
-/* Z is the transform of z[j] = x[2 j] + i x[2 j + 1], of h = n / 2 points. With a = Z[k] and b = conj(Z[h - k]), the transform of
-   x at k is (a + b) / 2 - i w^k (a - b) / 2, and at h - k the conjugate of (a + b) / 2 + i w^k (a - b) / 2. */
-static FAC_ALWAYS_INLINE void X(unfold)(CV *p, CV *q, CV w) {
+/* Z is the transform of z[j] = x[2 j] + i x[2 j + 1], of h = n / 2 points. With a = Z[k], b = conj(Z[h - k]) and the factor
+   u = -i w^k / 2, the transform of x at k is (a + b) / 2 + u (a - b), and at h - k the conjugate of (a + b) / 2 - u (a - b). The
+   other way it is the same with conj(u), but for a factor of two, which the scale of the inverse has (kernels/fft.c). */
+static FAC_ALWAYS_INLINE void X(unfold)(CV *p, CV *q, CV u) {
     const VT half = SPLAT((T)0.5);
-    const CV b = X(conj)(*q), s = X(scaled)(X(plus)(*p, b), half),
-             d = X(times)(X(times_minus_i)(X(scaled)(X(minus)(*p, b), half)), w);
-    *p = X(plus)(s, d);
-    *q = X(conj)(X(minus)(s, d));
+    const CV b = X(conj)(*q), s = X(plus)(*p, b), d = X(times)((CV){p->re - b.re, p->im - b.im}, u);
+    *p = (CV){FMA(s.re, half, d.re), FMA(s.im, half, d.im)};
+    *q = (CV){FMA(s.re, half, -d.re), FMA(s.im, -half, d.im)};
 }
-/* Its inverse, without the division by two. */
-static FAC_ALWAYS_INLINE void X(fold)(CV *p, CV *q, CV w) {
-    const CV b = X(conj)(*q), s = X(plus)(*p, b), d = X(times)(X(minus)(*p, b), X(conj)(w)), i = {-d.im, d.re};
-    *p = X(plus)(s, i);
-    *q = X(conj)(X(minus)(s, i));
+static FAC_ALWAYS_INLINE void X(fold)(CV *p, CV *q, CV u) { X(unfold)(p, q, X(conj)(u)); }
+
+/* Factors of LANES points, or of one in all lanes. `table`: real parts of the points 0 to h / 2, then their imaginary parts. */
+static FAC_ALWAYS_INLINE CV X(unfold_run)(const fac_fft_plan *p, int64_t k) {
+    const T *table = p->unfold;
+    return (CV){LOAD(table + k), LOAD(table + p->inner / 2 + 1 + k)};
+}
+static FAC_ALWAYS_INLINE CV X(unfold_one)(const fac_fft_plan *p, int64_t k) {
+    const T *table = p->unfold;
+    return (CV){SPLAT(table[k]), SPLAT(table[p->inner / 2 + 1 + k])};
 }
 
 /* The point 0 of Z makes the points 0 and h. */
@@ -561,26 +566,31 @@ static FAC_ALWAYS_INLINE void X(unfold_ends)(CV *p, CV *q) {
     *q = (CV){z.re - z.im, SPLAT(0)};
 }
 /* The imaginary parts of the points 0 and h are not looked at. */
-static FAC_ALWAYS_INLINE CV X(fold_ends)(CV p, CV q) { return (CV){p.re + q.re, p.re - q.re}; }
+static FAC_ALWAYS_INLINE CV X(fold_ends)(CV p, CV q) {
+    const VT half = SPLAT((T)0.5);
+    return (CV){(p.re + q.re) * half, (p.re - q.re) * half};
+}
 
-static void X(unfold_lanes)(T *x, int64_t h, const T *w) {
+static void X(unfold_lanes)(const fac_fft_plan *plan, T *x) {
+    const int64_t h = plan->inner;
     CV first = X(get)(x, 0), last;
     X(unfold_ends)(&first, &last);
     X(put)(x, 0, first);
     for (int64_t k = 1; 2 * k <= h; k++) {
         CV p = X(get)(x, k), q = X(get)(x, h - k);
-        X(unfold)(&p, &q, X(splat)(w + 2 * k));
+        X(unfold)(&p, &q, X(unfold_one)(plan, k));
         X(put)(x, k, p);
         if (2 * k < h) X(put)(x, h - k, q);
     }
     X(put)(x, h, last);
 }
 /* Leaves the parts exchanged, for an inverse transform. */
-static void X(fold_lanes)(T *x, int64_t h, const T *w) {
+static void X(fold_lanes)(const fac_fft_plan *plan, T *x) {
+    const int64_t h = plan->inner;
     X(put)(x, 0, X(exchanged)(X(fold_ends)(X(get)(x, 0), X(get)(x, h))));
     for (int64_t k = 1; 2 * k <= h; k++) {
         CV p = X(get)(x, k), q = X(get)(x, h - k);
-        X(fold)(&p, &q, X(splat)(w + 2 * k));
+        X(fold)(&p, &q, X(unfold_one)(plan, k));
         X(put)(x, k, X(exchanged)(p));
         if (2 * k < h) X(put)(x, h - k, X(exchanged)(q));
     }
@@ -608,7 +618,7 @@ static VIEW X(view_of)(const fac_fft_plan *p, const fac_fft_lines *l, int lanes)
 static void X(enter_lanes)(const fac_fft_plan *p, T *x) {
     if (p->kind != FAC_FFT_TO_REAL) return;
     if (p->inner < p->n) {
-        X(fold_lanes)(x, p->inner, p->unfold);
+        X(fold_lanes)(p, x);
         return;
     }
     CV first = X(get)(x, 0);
@@ -662,7 +672,7 @@ void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
     X(load)(x, &from, in);
     X(enter_lanes)(p, x);
     T *z = (p->chirped ? X(chirped_lanes)(p, x, y) : X(run_chain)(&p->core.whole, x, x, y)) == x ? x : y;
-    if (p->kind == FAC_FFT_FROM_REAL && p->inner < p->n) X(unfold_lanes)(z, p->inner, p->unfold);
+    if (p->kind == FAC_FFT_FROM_REAL && p->inner < p->n) X(unfold_lanes)(p, z);
     if (p->kind == FAC_FFT_FROM_REAL && g->two_sided) X(mirror_lanes)(z, p->n);
     X(store)(z, &to, out, (T)g->scale);
 }

@@ -236,7 +236,7 @@ static void X(enter_pair)(const fac_fft_line *l, int64_t k) {
     if (k == 0)
         a = X(fold_ends)(a, b);
     else
-        X(fold)(&a, &b, X(one_at)(p->unfold, k, 2));
+        X(fold)(&a, &b, X(unfold_one)(p, k));
     X(put_one)(l->work, k, 2, X(chirped)(p, X(exchanged)(a), k, false));
     if (k > 0) X(put_one)(l->work, h - k, 2, X(chirped)(p, X(exchanged)(b), h - k, false));
 }
@@ -252,7 +252,7 @@ static void X(enter_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
         k = fac__min(k, last - LANES); /* the last vector does some once more */
         const int64_t far = h - k - LANES + 1;
         CV a = X(run_at)(l->in, k), b = X(read)((const T *)l->in + 2 * far, read_back);
-        X(fold)(&a, &b, X(run_at)(p->unfold, k));
+        X(fold)(&a, &b, X(unfold_run)(p, k));
         X(write_run)(work, k, X(chirped_run)(p, X(exchanged)(a), k, read), write);
         X(write_run)(work, far, X(chirped_run)(p, X(exchanged)(b), far, read_back), write_back);
     }
@@ -315,7 +315,7 @@ static void X(leave_pair)(const fac_fft_line *l, int64_t k) {
     if (k == 0)
         X(unfold_ends)(&a, &b);
     else
-        X(unfold)(&a, &b, X(one_at)(p->unfold, k, 2));
+        X(unfold)(&a, &b, X(unfold_one)(p, k));
     X(put_real)(l, k, X(scaled)(a, s));
     if (2 * k < h) X(put_real)(l, h - k, X(scaled)(b, s));
 }
@@ -332,7 +332,7 @@ static void X(leave_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
         k = fac__min(k, last - LANES); /* the last vector does some once more */
         const int64_t far = h - k - LANES + 1;
         CV a = X(transformed_run)(p, l->work, k, read), b = X(transformed_run)(p, l->work, far, read_back);
-        X(unfold)(&a, &b, X(run_at)(p->unfold, k));
+        X(unfold)(&a, &b, X(unfold_run)(p, k));
         if (l->scale != 1) a = X(scaled)(a, s), b = X(scaled)(b, s);
         X(write_run)(out, k, a, write);
         X(write_run)(out, far, b, write_back);

@@ -315,9 +315,16 @@ static void plan_free(fac_fft_plan *p) {
     fac__free(p);
 }
 
+/* Of w = w^k, -i w / 2. */
 static fac_status make_unfold(fac_fft_plan *p) {
-    FAC_TRY(take_table(p, 2 * (p->inner / 2 + 1), &p->unfold));
-    for (int64_t k = 0; k <= p->inner / 2; k++) set_root(p->unfold, p->dtype, k, k, p->n);
+    const int64_t points = p->inner / 2 + 1;
+    FAC_TRY(take_table(p, 2 * points, &p->unfold));
+    for (int64_t k = 0; k < points; k++) {
+        double w[2];
+        root_of_unity(k, p->n, w);
+        set_real(p->unfold, p->dtype, k, w[1] / 2);
+        set_real(p->unfold, p->dtype, points + k, -w[0] / 2);
+    }
     return FAC_OK;
 }
 

@@ -56,6 +56,7 @@ static int64_t reals(fac_dtype d) { return d == FAC_C64 || d == FAC_C128 ? 2 : 1
 
 static void describe(const transform *t, const step *s, work *w) {
     *w = (work){.plan = s->plan, .from = s->from, .to = s->to, .inverse = t->inverse, .scale = s->scale};
+    if (s->plan->kind == FAC_FFT_TO_REAL && s->plan->inner < s->plan->n) w->scale *= 2; /* folding leaves halves */
     w->two_sided = t->two_sided && s->plan->kind == FAC_FFT_FROM_REAL;
     w->from_step = s->from->strides[s->dim] * reals(s->from->dtype);
     w->to_step = s->to->strides[s->dim] * reals(s->to->dtype);
