@@ -180,7 +180,8 @@ static void X(pass_any)(const fac_fft_pass *p, const T *table, const T *x, T *y)
         T *to = y + b * r * run * POINT;
         for (int64_t q = 0; q < run; q++) {
             CV a[FAC_FFT_PRIME];
-            for (int j = 0; j < r; j++) a[j] = X(get)(from, q + j * apart);
+            a[0] = X(get)(from, q);
+            for (int j = 1; j < r; j++) a[j] = X(get)(from, q + j * apart);
             X(dft_odd)(a, r, table + p->roots);
             X(put)(to, q, a[0]);
             for (int k = 1; k < r; k++) X(put)(to, q + k * run, b ? X(times)(a[k], X(splat)(w + 2 * (k - 1))) : a[k]);
@@ -466,23 +467,72 @@ static FAC_ALWAYS_INLINE void X(unpair)(VT *re, VT *im) {
 }
 #endif
 
+/* The square after the points before i, of which a last one that is not full does some points once more; below 0 if there is none, or
+   so few points that single ones are faster. */
+static FAC_ALWAYS_INLINE int64_t X(next_square)(int64_t i, int64_t n) {
+    return i + LANES <= n ? i : n >= LANES && n - i > 2 ? n - LANES : -1;
+}
+
+#if FAC_VECTOR_BYTES == 64
+/* Lines of fewer points than there are lanes. */
+static void X(load_few)(T *x, const VIEW *v, int64_t n) {
+    T room[LANES * POINT], *at[LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+        const T *from = v->at[lane < v->lanes ? lane : 0];
+        at[lane] = room + lane * POINT;
+        STORE(at[lane], X(load_first)(from, 2 * n));
+        STORE(at[lane] + LANES, X(load_first)(from + LANES, 2 * n - LANES));
+    }
+    VT re[LANES], im[LANES];
+    X(pairs)(re, im, at, 0);
+    for (int k = 0; k < n; k++) X(put)(x, k, X(maybe_exchanged)((CV){re[k], im[k]}, v->exchange));
+}
+static void X(store_few)(const T *x, const VIEW *v, int64_t n, T scale) {
+    const VT s = SPLAT(scale);
+    VT re[LANES] = {0}, im[LANES] = {0};
+    for (int k = 0; k < n; k++) {
+        const CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, k), v->exchange), s);
+        re[k] = a.re;
+        im[k] = a.im;
+    }
+    X(unpair)(re, im);
+    for (int lane = 0; lane < v->lanes; lane++) {
+        T *to = v->at[lane];
+        X(store_first)(to, re[lane], 2 * n);
+        X(store_first)(to + LANES, im[lane], 2 * n - LANES);
+    }
+}
+#endif
+
 /* Lines whose points lie side by side: squares of LANES points go through registers. Returns how many points it did. */
 static int64_t X(load_rows)(T *x, const VIEW *v, int64_t n) {
-    int64_t i = 0;
+    int64_t done = 0;
     T *at[LANES];
+#if FAC_VECTOR_BYTES == 64
+    if (n > 1 && n < LANES) {
+        X(load_few)(x, v, n);
+        return n;
+    }
+#endif
     for (int lane = 0; lane < LANES; lane++) at[lane] = v->at[lane < v->lanes ? lane : 0];
-    for (; i + LANES <= n; i += LANES) {
+    for (int64_t i; (i = X(next_square)(done, n)) >= 0; done = i + LANES) {
         VT re[LANES], im[LANES];
         X(pairs)(re, im, at, i);
 #pragma GCC unroll 16
         for (int k = 0; k < LANES; k++) X(put)(x, i + k, X(maybe_exchanged)((CV){re[k], im[k]}, v->exchange));
     }
-    return i;
+    return done;
 }
 static int64_t X(store_rows)(const T *x, const VIEW *v, int64_t n, T scale) {
-    int64_t i = 0;
+    int64_t done = 0;
     const VT s = SPLAT(scale);
-    for (; i + LANES <= n; i += LANES) {
+#if FAC_VECTOR_BYTES == 64
+    if (n > 1 && n < LANES) {
+        X(store_few)(x, v, n, scale);
+        return n;
+    }
+#endif
+    for (int64_t i; (i = X(next_square)(done, n)) >= 0; done = i + LANES) {
         VT re[LANES], im[LANES];
 #pragma GCC unroll 16
         for (int k = 0; k < LANES; k++) {
@@ -498,7 +548,7 @@ static int64_t X(store_rows)(const T *x, const VIEW *v, int64_t n, T scale) {
             STORE((T *)v->at[lane] + 2 * i + LANES, im[lane]);
         }
     }
-    return i;
+    return done;
 }
 
 /* Neighbouring lines of reals: real and imaginary parts are vectors already. */
