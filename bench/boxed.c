@@ -90,6 +90,7 @@ static fac_tensor *sparse(reader *r, const char *layout, fac_ints sizes, fac_dty
     fac_tensor *t = fac_to_dtype(fac_mul(fac_randn(sizes), fac_lt(fac_rand(sizes), share)), dtype);
     if (strncmp(layout, "csr", 3) == 0) return fac_to_sparse_csr(t);
     if (strncmp(layout, "csc", 3) == 0) return fac_to_sparse_csc(t);
+    if (strncmp(layout, "bsr", 3) == 0) return fac_to_sparse_bsr(t, FAC_INTS(4, 4));
     t = fac_to_sparse(t);
     if (strncmp(layout, "coo", 3) == 0) return t;
     fac_tensor *indices = fac_indices(t), *values = fac_values(t);
@@ -110,7 +111,7 @@ static fac_tensor *plain(fac_ints sizes, fac_dtype dtype) {
     return fac_to_dtype(fac_randint(dtype == FAC_BOOL ? 2 : 10, sizes), dtype);
 }
 
-static const char *const layouts[] = {"{coo:", "{csr:", "{csc:", "{loose:"};
+static const char *const layouts[] = {"{coo:", "{csr:", "{csc:", "{bsr:", "{loose:"};
 
 /* What follows a dtype's name. */
 static fac_tensor *tensor(reader *r, fac_dtype dtype) {

@@ -6,7 +6,8 @@
          {spd} {eye}     symmetric and positive definite; normal numbers / 8 plus the unit matrix: both over the last two dimensions
          {perm}          a permutation of the numbers below the size
          {0,3}           elements, repeated
-         {coo:0.01} {csr:0.01} {csc:0.01}   sparse: about one element in a hundred is there; {loose:0.01} is a coo not coalesced
+         {coo:0.01} {csr:0.01} {csc:0.01}   sparse: about one element in a hundred is there; {loose:0.01} is a coo not coalesced,
+                         {bsr:0.01} has the blocks of 4 by 4 in which such an element lies
          {channels}      of a quantized dtype: a scale for each item of the first dimension; else there is one scale
          't              its last two dimensions change places: it is not row-major
        3  0.5  True  "text"  None  [1,2]  [0.5]  [f32[4],None]  dtype(f32) */

@@ -60,6 +60,8 @@ def make_sparse(torch, dtype, sizes, layout, share):
     t = (torch.randn(sizes) * (torch.rand(sizes) < share)).to(dtype)
     if layout in ("csr", "csc"):
         return t.to_sparse_csr() if layout == "csr" else t.to_sparse_csc()
+    if layout == "bsr":
+        return t.to_sparse_bsr((4, 4))
     t = t.to_sparse()
     if layout == "coo":
         return t
@@ -77,7 +79,7 @@ def make_tensor(torch, dtype, sizes, fill, transposed):
     dtype, sizes = getattr(torch, DTYPES[dtype]), [number(n) for n in sizes.split(",") if n]
     if dtype in (torch.qint8, torch.quint8):
         return make_quantized(torch, dtype, sizes, fill)
-    if fill and fill.partition(":")[0] in ("coo", "csr", "csc", "loose"):
+    if fill and fill.partition(":")[0] in ("coo", "csr", "csc", "bsr", "loose"):
         return make_sparse(torch, dtype, sizes, fill.partition(":")[0], float(fill.partition(":")[2]))
     real = dtype.is_floating_point or dtype.is_complex
     if fill in ("spd", "eye"):

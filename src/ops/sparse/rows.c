@@ -2,6 +2,9 @@
    bits say which columns it has, and words of bits say which words have some, so that a row is read out in order without a look at
    columns that it has not. Each number is the sum of its terms in the order of the first row's elements, from zero. */
 #include "ops/sparse/host.h"
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #include <math.h>
 
 /* An empty row: numbers, bits, and for rows of more than 64 words the bits of words that have some. */
@@ -225,6 +228,16 @@ fac_tensor *fac__sparse_host_add(fac_tensor *dense, fac_sparse_rows rows) {
 
 /* ---- extremes of terms --------------------------------------------------------------------------------------------------- */
 
+/* a where it is the larger one, else b; which is b where either is NaN. */
+#ifdef __SSE2__
+#define LARGER_f32(a, b) ((vector_f32)_mm_max_ps((__m128)(a), (__m128)(b)))
+#define LARGER_f64(a, b) ((vector_f64)_mm_max_pd((__m128d)(a), (__m128d)(b)))
+#else
+#define LARGER(S, a, b) ((vector_##S)(((bits_##S)(a) & ((a) > (b))) | ((bits_##S)(b) & ~((a) > (b)))))
+#define LARGER_f32(a, b) LARGER(f32, a, b)
+#define LARGER_f64(a, b) LARGER(f64, a, b)
+#endif
+
 /* The largest of `sign` times a row's terms, four vectors of columns at a time, times `sign`; NaN where a term is. Of no terms 0. */
 #define EXTREMES(S, T, I)                                                                                       \
     typedef I bits_##S __attribute__((vector_size(16)));                                                        \
@@ -239,9 +252,8 @@ fac_tensor *fac__sparse_host_add(fac_tensor *dense, fac_sparse_rows rows) {
             const vector_##S *x = (const vector_##S *)(dense + column[k] * p);                                  \
             _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) {                                               \
                 const vector_##S term = x[v] * value;                                                           \
-                const bits_##S more = (bits_##S)(term > most[v]);                                               \
                 nan[v] |= (bits_##S)(term != term);                                                             \
-                most[v] = (vector_##S)(((bits_##S)term & more) | ((bits_##S)most[v] & ~more));                  \
+                most[v] = LARGER_##S(term, most[v]);                                                            \
             }                                                                                                   \
         }                                                                                                       \
         for (int v = 0; v < 4; v++)                                                                             \

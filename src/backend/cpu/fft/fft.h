@@ -52,7 +52,8 @@ typedef struct fac_fft_core {
         *group_twiddles; /* of row r and the first column a of group g, w^(r a), complex: [g][r]; NULL of short lines */
     double split_cost;   /* of one line */
     bool short_lines;    /* split, and as many at once as fill vectors */
-    void *eights; /* of 64 and 128 points in 16 lanes: factors of two lines of 8 columns and rows, [row][re, im] */
+    void *
+        short_factors; /* of short lines of several to a vector: of 4 columns for 16 and 32 points, of 8 for 64 and 128 of 16 lanes; [row][re, im] */
 } fac_fft_core;
 
 typedef enum { FAC_FFT_COMPLEX, FAC_FFT_FROM_REAL, FAC_FFT_TO_REAL } fac_fft_kind;
@@ -66,7 +67,8 @@ typedef struct fac_fft_plan {
     bool chirped; /* Bluestein: core.n >= 2 inner - 1 */
     void *chirp;  /* complex, [inner]: w^(j j / 2) */
     void *filter; /* complex, [core.n]: the transform of the conjugate chirp, divided by core.n */
-    void *unfold; /* complex, [inner / 2 + 1]: w^k of n, for real lines of even length */
+    void *
+        unfold; /* [re, im][inner / 2 + 1]: -i w^k / 2 of n, for real lines of even length, whose inverse leaves halves */
     fac_fft_core core;
     int64_t bytes;           /* memory of its tables */
     int64_t users, last_use; /* the cache's */

@@ -135,6 +135,20 @@ static FAC_ALWAYS_INLINE fac_vf32 pick_f32(fac_vf32 a, __m512i which, fac_vf32 b
 static FAC_ALWAYS_INLINE fac_vf64 pick_f64(fac_vf64 a, __m512i which, fac_vf64 b) {
     return (fac_vf64)_mm512_permutex2var_pd((__m512d)a, which, (__m512d)b);
 }
+/* The first n elements of a vector, for any n: the others are zero, or are not written. */
+static FAC_ALWAYS_INLINE unsigned first_bits(int64_t n) { return n >= 16 ? 0xffff : n <= 0 ? 0 : (1U << n) - 1; }
+static FAC_ALWAYS_INLINE fac_vf32 load_first_f32(const float *at, int64_t n) {
+    return (fac_vf32)_mm512_maskz_loadu_ps((__mmask16)first_bits(n), at);
+}
+static FAC_ALWAYS_INLINE fac_vf64 load_first_f64(const double *at, int64_t n) {
+    return (fac_vf64)_mm512_maskz_loadu_pd((__mmask8)first_bits(n), at);
+}
+static FAC_ALWAYS_INLINE void store_first_f32(float *at, fac_vf32 v, int64_t n) {
+    _mm512_mask_storeu_ps(at, (__mmask16)first_bits(n), (__m512)v);
+}
+static FAC_ALWAYS_INLINE void store_first_f64(double *at, fac_vf64 v, int64_t n) {
+    _mm512_mask_storeu_pd(at, (__mmask8)first_bits(n), (__m512d)v);
+}
 #endif
 
 #define T float

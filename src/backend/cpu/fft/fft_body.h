@@ -20,7 +20,15 @@ static FAC_ALWAYS_INLINE void X(put)(T *x, int64_t i, CV a) {
     STORE(x + i * POINT + LANES, a.im);
 }
 static FAC_ALWAYS_INLINE CV X(plus)(CV a, CV b) { return (CV){a.re + b.re, a.im + b.im}; }
-static FAC_ALWAYS_INLINE CV X(minus)(CV a, CV b) { return (CV){a.re - b.re, a.im - b.im}; }
+/* The same number by a multiplication, for which there are other units than for additions. */
+static FAC_ALWAYS_INLINE CV X(minus)(CV a, CV b) {
+#if FAC_ISA_LEVEL
+    const VT less = SPLAT(-1);
+    return (CV){FMA(b.re, less, a.re), FMA(b.im, less, a.im)};
+#else
+    return (CV){a.re - b.re, a.im - b.im};
+#endif
+}
 static FAC_ALWAYS_INLINE CV X(times)(CV a, CV w) {
     return (CV){FMA(a.re, w.re, -(a.im * w.im)), FMA(a.re, w.im, a.im * w.re)};
 }
@@ -172,7 +180,8 @@ static void X(pass_any)(const fac_fft_pass *p, const T *table, const T *x, T *y)
         T *to = y + b * r * run * POINT;
         for (int64_t q = 0; q < run; q++) {
             CV a[FAC_FFT_PRIME];
-            for (int j = 0; j < r; j++) a[j] = X(get)(from, q + j * apart);
+            a[0] = X(get)(from, q);
+            for (int j = 1; j < r; j++) a[j] = X(get)(from, q + j * apart);
             X(dft_odd)(a, r, table + p->roots);
             X(put)(to, q, a[0]);
             for (int k = 1; k < r; k++) X(put)(to, q + k * run, b ? X(times)(a[k], X(splat)(w + 2 * (k - 1))) : a[k]);
@@ -215,7 +224,7 @@ static const T *X(run_chain)(const fac_fft_chain *c, const T *x, T *buffer, T *o
 /* Points of a line as pairs of reals: the point i has its parts at at[lane][i * step] and `im` further, and no imaginary part where
    that is 0. */
 typedef struct X(view) {
-    T *at[LANES];
+    void *const *at;
     int64_t step, im;
     int lanes;
     bool adjacent, exchange;
@@ -335,6 +344,25 @@ static void X(store_columns)(const T *x, T *at, int64_t step, int64_t n, int lan
             }                                                                                                 \
         }                                                                                                     \
     }
+/* A chain of one pass, from columns to columns. */
+#define FFT_SOLE(R)                                                                                        \
+    static void X(sole_##R)(const T *from, int64_t from_step, bool exchange_from, T *to, int64_t to_step,  \
+                            bool exchange_to, T scale) {                                                   \
+        const X(way) read = X(reading)(exchange_from, false), write = X(writing)(exchange_to, false);      \
+        const VT s = SPLAT(scale);                                                                         \
+        CV a[R];                                                                                           \
+        _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(read)(from + j * from_step, read); \
+        X(dft_##R)(a, NULL);                                                                               \
+        if (scale != 1) _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++) a[k] = X(scaled)(a[k], s);  \
+        _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++)                                             \
+            X(write)(to + k * to_step, to + k * to_step + LANES, a[k], write);                             \
+    }
+
+FFT_SOLE(8)
+#if FAC_VECTOR_BYTES == 64
+FFT_SOLE(16)
+#endif
+#undef FFT_SOLE
 FFT_FIRST(3)
 FFT_FIRST(4)
 FFT_FIRST(5)
@@ -380,11 +408,23 @@ static void X(leave_chain)(const fac_fft_chain *c, int begin, const T *x, T *buf
         X(store_columns)(x, at, step, c->n, lanes, exchange, scale);
 }
 
+/* Whether a chain of one pass went from LANES neighbouring columns to others. */
+static bool X(run_sole)(int64_t n, const T *from, int64_t from_step, bool exchange_from, T *to, int64_t to_step,
+                        bool exchange_to, T scale) {
+    switch (n) {
+    case 8: X(sole_8)(from, from_step, exchange_from, to, to_step, exchange_to, scale); return true;
+#if FAC_VECTOR_BYTES == 64
+    case 16: X(sole_16)(from, from_step, exchange_from, to, to_step, exchange_to, scale); return true;
+#endif
+    default: return false;
+    }
+}
+
 /* Element by element, from point `begin` on. */
 static void X(load_any)(T *x, const VIEW *v, int64_t begin, int64_t n) {
     for (int64_t i = begin; i < n; i++)
         for (int lane = 0; lane < LANES; lane++) {
-            const T *at = v->at[lane < v->lanes ? lane : 0] + i * v->step;
+            const T *at = (const T *)v->at[lane < v->lanes ? lane : 0] + i * v->step;
             x[i * POINT + lane] = v->exchange ? at[v->im] : at[0];
             x[i * POINT + LANES + lane] = v->im == 0 ? 0 : v->exchange ? at[0] : at[v->im];
         }
@@ -393,7 +433,7 @@ static void X(store_any)(const T *x, const VIEW *v, int64_t begin, int64_t n, T 
     const int first = v->exchange ? LANES : 0, second = LANES - first;
     for (int64_t i = begin; i < n; i++)
         for (int lane = 0; lane < v->lanes; lane++) {
-            T *at = v->at[lane] + i * v->step;
+            T *at = (T *)v->at[lane] + i * v->step;
             at[0] = x[i * POINT + first + lane] * scale;
             if (v->im) at[v->im] = x[i * POINT + second + lane] * scale;
         }
@@ -427,23 +467,72 @@ static FAC_ALWAYS_INLINE void X(unpair)(VT *re, VT *im) {
 }
 #endif
 
+/* The square after the points before i, of which a last one that is not full does some points once more; below 0 if there is none, or
+   so few points that single ones are faster. */
+static FAC_ALWAYS_INLINE int64_t X(next_square)(int64_t i, int64_t n) {
+    return i + LANES <= n ? i : n >= LANES && n - i > 2 ? n - LANES : -1;
+}
+
+#if FAC_VECTOR_BYTES == 64
+/* Lines of fewer points than there are lanes. */
+static void X(load_few)(T *x, const VIEW *v, int64_t n) {
+    T room[LANES * POINT], *at[LANES];
+    for (int lane = 0; lane < LANES; lane++) {
+        const T *from = v->at[lane < v->lanes ? lane : 0];
+        at[lane] = room + lane * POINT;
+        STORE(at[lane], X(load_first)(from, 2 * n));
+        STORE(at[lane] + LANES, X(load_first)(from + LANES, 2 * n - LANES));
+    }
+    VT re[LANES], im[LANES];
+    X(pairs)(re, im, at, 0);
+    for (int k = 0; k < n; k++) X(put)(x, k, X(maybe_exchanged)((CV){re[k], im[k]}, v->exchange));
+}
+static void X(store_few)(const T *x, const VIEW *v, int64_t n, T scale) {
+    const VT s = SPLAT(scale);
+    VT re[LANES] = {0}, im[LANES] = {0};
+    for (int k = 0; k < n; k++) {
+        const CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, k), v->exchange), s);
+        re[k] = a.re;
+        im[k] = a.im;
+    }
+    X(unpair)(re, im);
+    for (int lane = 0; lane < v->lanes; lane++) {
+        T *to = v->at[lane];
+        X(store_first)(to, re[lane], 2 * n);
+        X(store_first)(to + LANES, im[lane], 2 * n - LANES);
+    }
+}
+#endif
+
 /* Lines whose points lie side by side: squares of LANES points go through registers. Returns how many points it did. */
 static int64_t X(load_rows)(T *x, const VIEW *v, int64_t n) {
-    int64_t i = 0;
+    int64_t done = 0;
     T *at[LANES];
+#if FAC_VECTOR_BYTES == 64
+    if (n > 1 && n < LANES) {
+        X(load_few)(x, v, n);
+        return n;
+    }
+#endif
     for (int lane = 0; lane < LANES; lane++) at[lane] = v->at[lane < v->lanes ? lane : 0];
-    for (; i + LANES <= n; i += LANES) {
+    for (int64_t i; (i = X(next_square)(done, n)) >= 0; done = i + LANES) {
         VT re[LANES], im[LANES];
         X(pairs)(re, im, at, i);
 #pragma GCC unroll 16
         for (int k = 0; k < LANES; k++) X(put)(x, i + k, X(maybe_exchanged)((CV){re[k], im[k]}, v->exchange));
     }
-    return i;
+    return done;
 }
 static int64_t X(store_rows)(const T *x, const VIEW *v, int64_t n, T scale) {
-    int64_t i = 0;
+    int64_t done = 0;
     const VT s = SPLAT(scale);
-    for (; i + LANES <= n; i += LANES) {
+#if FAC_VECTOR_BYTES == 64
+    if (n > 1 && n < LANES) {
+        X(store_few)(x, v, n, scale);
+        return n;
+    }
+#endif
+    for (int64_t i; (i = X(next_square)(done, n)) >= 0; done = i + LANES) {
         VT re[LANES], im[LANES];
 #pragma GCC unroll 16
         for (int k = 0; k < LANES; k++) {
@@ -455,18 +544,18 @@ static int64_t X(store_rows)(const T *x, const VIEW *v, int64_t n, T scale) {
 #pragma GCC unroll 16
         for (int lane = 0; lane < LANES; lane++) {
             if (lane >= v->lanes) break;
-            STORE(v->at[lane] + 2 * i, re[lane]);
-            STORE(v->at[lane] + 2 * i + LANES, im[lane]);
+            STORE((T *)v->at[lane] + 2 * i, re[lane]);
+            STORE((T *)v->at[lane] + 2 * i + LANES, im[lane]);
         }
     }
-    return i;
+    return done;
 }
 
 /* Neighbouring lines of reals: real and imaginary parts are vectors already. */
 static void X(load_reals)(T *x, const VIEW *v, int64_t n) {
     const VT none = SPLAT(0);
     for (int64_t i = 0; i < n; i++) {
-        const T *at = v->at[0] + i * v->step;
+        const T *at = (const T *)v->at[0] + i * v->step;
         X(put)(x, i, X(maybe_exchanged)((CV){LOAD(at), v->im ? LOAD(at + v->im) : none}, v->exchange));
     }
 }
@@ -474,8 +563,9 @@ static void X(store_reals)(const T *x, const VIEW *v, int64_t n, T scale) {
     const VT s = SPLAT(scale);
     for (int64_t i = 0; i < n; i++) {
         const CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, i), v->exchange), s);
-        STORE(v->at[0] + i * v->step, a.re);
-        if (v->im) STORE(v->at[0] + i * v->step + v->im, a.im);
+        T *at = (T *)v->at[0] + i * v->step;
+        STORE(at, a.re);
+        if (v->im) STORE(at + v->im, a.im);
     }
 }
 
@@ -498,20 +588,25 @@ static void X(store)(const T *x, const VIEW *v, int64_t n, T scale) {
 
 /* ---- real lines -------------------------------------------------------------------------------------------------------------------- */
 
-/* Z is the transform of z[j] = x[2 j] + i x[2 j + 1], of h = n / 2 points. With a = Z[k] and b = conj(Z[h - k]), the transform of
-   x at k is (a + b) / 2 - i w^k (a - b) / 2, and at h - k the conjugate of (a + b) / 2 + i w^k (a - b) / 2. */
-static FAC_ALWAYS_INLINE void X(unfold)(CV *p, CV *q, CV w) {
+/* Z is the transform of z[j] = x[2 j] + i x[2 j + 1], of h = n / 2 points. With a = Z[k], b = conj(Z[h - k]) and the factor
+   u = -i w^k / 2, the transform of x at k is (a + b) / 2 + u (a - b), and at h - k the conjugate of (a + b) / 2 - u (a - b). The
+   other way it is the same with conj(u), but for a factor of two, which the scale of the inverse has (kernels/fft.c). */
+static FAC_ALWAYS_INLINE void X(unfold)(CV *p, CV *q, CV u) {
     const VT half = SPLAT((T)0.5);
-    const CV b = X(conj)(*q), s = X(scaled)(X(plus)(*p, b), half),
-             d = X(times)(X(times_minus_i)(X(scaled)(X(minus)(*p, b), half)), w);
-    *p = X(plus)(s, d);
-    *q = X(conj)(X(minus)(s, d));
+    const CV b = X(conj)(*q), s = X(plus)(*p, b), d = X(times)((CV){p->re - b.re, p->im - b.im}, u);
+    *p = (CV){FMA(s.re, half, d.re), FMA(s.im, half, d.im)};
+    *q = (CV){FMA(s.re, half, -d.re), FMA(s.im, -half, d.im)};
 }
-/* Its inverse, without the division by two. */
-static FAC_ALWAYS_INLINE void X(fold)(CV *p, CV *q, CV w) {
-    const CV b = X(conj)(*q), s = X(plus)(*p, b), d = X(times)(X(minus)(*p, b), X(conj)(w)), i = {-d.im, d.re};
-    *p = X(plus)(s, i);
-    *q = X(conj)(X(minus)(s, i));
+static FAC_ALWAYS_INLINE void X(fold)(CV *p, CV *q, CV u) { X(unfold)(p, q, X(conj)(u)); }
+
+/* Factors of LANES points, or of one in all lanes. `table`: real parts of the points 0 to h / 2, then their imaginary parts. */
+static FAC_ALWAYS_INLINE CV X(unfold_run)(const fac_fft_plan *p, int64_t k) {
+    const T *table = p->unfold;
+    return (CV){LOAD(table + k), LOAD(table + p->inner / 2 + 1 + k)};
+}
+static FAC_ALWAYS_INLINE CV X(unfold_one)(const fac_fft_plan *p, int64_t k) {
+    const T *table = p->unfold;
+    return (CV){SPLAT(table[k]), SPLAT(table[p->inner / 2 + 1 + k])};
 }
 
 /* The point 0 of Z makes the points 0 and h. */
@@ -521,26 +616,31 @@ static FAC_ALWAYS_INLINE void X(unfold_ends)(CV *p, CV *q) {
     *q = (CV){z.re - z.im, SPLAT(0)};
 }
 /* The imaginary parts of the points 0 and h are not looked at. */
-static FAC_ALWAYS_INLINE CV X(fold_ends)(CV p, CV q) { return (CV){p.re + q.re, p.re - q.re}; }
+static FAC_ALWAYS_INLINE CV X(fold_ends)(CV p, CV q) {
+    const VT half = SPLAT((T)0.5);
+    return (CV){(p.re + q.re) * half, (p.re - q.re) * half};
+}
 
-static void X(unfold_lanes)(T *x, int64_t h, const T *w) {
+static void X(unfold_lanes)(const fac_fft_plan *plan, T *x) {
+    const int64_t h = plan->inner;
     CV first = X(get)(x, 0), last;
     X(unfold_ends)(&first, &last);
     X(put)(x, 0, first);
     for (int64_t k = 1; 2 * k <= h; k++) {
         CV p = X(get)(x, k), q = X(get)(x, h - k);
-        X(unfold)(&p, &q, X(splat)(w + 2 * k));
+        X(unfold)(&p, &q, X(unfold_one)(plan, k));
         X(put)(x, k, p);
         if (2 * k < h) X(put)(x, h - k, q);
     }
     X(put)(x, h, last);
 }
 /* Leaves the parts exchanged, for an inverse transform. */
-static void X(fold_lanes)(T *x, int64_t h, const T *w) {
+static void X(fold_lanes)(const fac_fft_plan *plan, T *x) {
+    const int64_t h = plan->inner;
     X(put)(x, 0, X(exchanged)(X(fold_ends)(X(get)(x, 0), X(get)(x, h))));
     for (int64_t k = 1; 2 * k <= h; k++) {
         CV p = X(get)(x, k), q = X(get)(x, h - k);
-        X(fold)(&p, &q, X(splat)(w + 2 * k));
+        X(fold)(&p, &q, X(unfold_one)(plan, k));
         X(put)(x, k, X(exchanged)(p));
         if (2 * k < h) X(put)(x, h - k, X(exchanged)(q));
     }
@@ -556,8 +656,7 @@ static void X(exchange_lanes)(T *x, int64_t n) {
 /* ---- groups of lines ---------------------------------------------------------------------------------------------------------------- */
 
 static VIEW X(view_of)(const fac_fft_plan *p, const fac_fft_lines *l, int lanes) {
-    VIEW v = {.step = l->step, .im = l->complex, .lanes = lanes, .adjacent = l->adjacent};
-    for (int i = 0; i < lanes; i++) v.at[i] = l->at[i];
+    VIEW v = {.at = l->at, .step = l->step, .im = l->complex, .lanes = lanes, .adjacent = l->adjacent};
     if (!l->complex && p->inner < p->n) {
         v.step = 2 * l->step;
         v.im = l->step;
@@ -569,7 +668,7 @@ static VIEW X(view_of)(const fac_fft_plan *p, const fac_fft_lines *l, int lanes)
 static void X(enter_lanes)(const fac_fft_plan *p, T *x) {
     if (p->kind != FAC_FFT_TO_REAL) return;
     if (p->inner < p->n) {
-        X(fold_lanes)(x, p->inner, p->unfold);
+        X(fold_lanes)(p, x);
         return;
     }
     CV first = X(get)(x, 0);
@@ -591,338 +690,7 @@ static const T *X(chirped_lanes)(const fac_fft_plan *p, T *x, T *y) {
     return z;
 }
 
-/* ---- one line, split ------------------------------------------------------------------------------------------------------------------ */
-
-/* A last group that is not full starts earlier where it can, and computes some lanes once more. */
-static FAC_ALWAYS_INLINE int64_t X(group_start)(int64_t group, int64_t n) {
-    return fac__max(0, fac__min(group * LANES, n - LANES));
-}
-
-/* The factors of row r and a group of columns. */
-static FAC_ALWAYS_INLINE CV X(group_factors)(const fac_fft_core *c, int64_t group, int64_t row) {
-    if (!c->group_twiddles) return X(get)(c->lane_twiddles, group * c->columns.n + row);
-    const CV w = X(get)(c->lane_twiddles, row);
-    return group ? X(times)(w, X(splat)((const T *)c->group_twiddles + (group * c->columns.n + row) * 2)) : w;
-}
-
-/* A last pass whose results are multiplied by these. */
-#define FFT_FACTORS(R)                                                                                          \
-    static void X(factors_##R)(const fac_fft_core *c, const fac_fft_pass *p, const T *x, int64_t group, T *y) { \
-        for (int64_t q = 0; q < p->run; q++) {                                                                  \
-            CV a[R];                                                                                            \
-            _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(get)(x, q + j * p->run);            \
-            X(dft_##R)(a, NULL);                                                                                \
-            _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++)                                              \
-                X(put)(y, q + k * p->run, X(times)(a[k], X(group_factors)(c, group, q + k * p->run)));          \
-        }                                                                                                       \
-    }
-FFT_FACTORS(2)
-FFT_FACTORS(4)
-FFT_FACTORS(8)
-#undef FFT_FACTORS
-
-/* Columns of one pass: from memory to a buffer, multiplied by their factors. */
-#define FFT_ONLY(R)                                                                                                 \
-    static void X(only_##R)(const fac_fft_core *c, const T *at, int64_t step, bool exchange, int64_t group, T *y) { \
-        const X(way) from = X(reading)(exchange, false);                                                            \
-        CV a[R];                                                                                                    \
-        _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(read)(at + j * step, from);                 \
-        X(dft_##R)(a, NULL);                                                                                        \
-        _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++)                                                      \
-            X(put)(y, k, X(times)(a[k], X(group_factors)(c, group, k)));                                            \
-    }
-#if LANES == 8
-FFT_ONLY(4)
-#endif
-FFT_ONLY(8)
-#if FAC_VECTOR_BYTES == 64
-FFT_ONLY(16)
-#endif
-#undef FFT_ONLY
-static bool X(only)(const fac_fft_core *c, const T *at, int64_t step, bool exchange, int64_t group, T *y) {
-    switch (c->columns.n) {
-#if LANES == 8
-    case 4: X(only_4)(c, at, step, exchange, group, y); return true;
-#endif
-    case 8: X(only_8)(c, at, step, exchange, group, y); return true;
-#if FAC_VECTOR_BYTES == 64
-    case 16: X(only_16)(c, at, step, exchange, group, y); return true;
-#endif
-    default: return false;
-    }
-}
-
-/* The passes of the columns from `begin` on, and the factors. */
-static const T *X(run_columns)(const fac_fft_core *c, int begin, int64_t group, T *buffer, T *other) {
-    const fac_fft_chain *columns = &c->columns;
-    const int end = columns->passes - 1;
-    const int64_t radix = begin <= end ? columns->pass[end].radix : 0;
-    const bool fused = radix == 2 || radix == 4 || radix == 8;
-    const T *x = X(run_passes)(columns, begin, fused ? end : columns->passes, buffer, buffer, other);
-    T *y = fused == (x == buffer) ? other : buffer;
-    if (radix == 2)
-        X(factors_2)(c, &columns->pass[end], x, group, y);
-    else if (radix == 4)
-        X(factors_4)(c, &columns->pass[end], x, group, y);
-    else if (radix == 8)
-        X(factors_8)(c, &columns->pass[end], x, group, y);
-    else
-        for (int64_t r = 0; r < columns->n; r++) X(put)(y, r, X(times)(X(get)(x, r), X(group_factors)(c, group, r)));
-    return y;
-}
-
-/* Rows r of a group of columns, from lanes to [row group][column][lanes of rows]. Lanes that another group has are not written. */
-static void X(turn)(const fac_fft_core *c, const T *x, int64_t group, T *middle) {
-    const int64_t rows = c->columns.n, columns = c->rows.n, start = X(group_start)(group, columns);
-    const int64_t skip = group * LANES - start, lanes = fac__min(LANES, columns - start);
-    const bool whole = skip == 0 && lanes == LANES && rows >= LANES;
-    for (int64_t g = 0; g * LANES < rows; g++) {
-        const int64_t first = X(group_start)(g, rows);
-        T *to = middle + (g * columns + start) * POINT;
-        for (int part = 0; part < POINT; part += LANES) {
-            VT v[LANES];
-            if (whole) {
-                X(square)(v, x + first * POINT + part, POINT);
-#pragma GCC unroll 16
-                for (int i = 0; i < LANES; i++) STORE(to + i * POINT + part, v[i]);
-                continue;
-            }
-            T room[LANES * LANES];
-            for (int i = 0; i < LANES; i++)
-                v[i] = LOAD(x + fac__min(first + i, rows - 1) * POINT + part); /* more is not used */
-            TRANSPOSE(v);
-            for (int i = 0; i < LANES; i++) STORE(room + i * LANES, v[i]);
-            for (int64_t lane = skip; lane < lanes; lane++)
-                memcpy(to + lane * POINT + part, room + lane * LANES, LANES * sizeof(T));
-        }
-    }
-}
-
-static void X(stage_columns)(const fac_fft_line *l, int64_t begin, int64_t end, T *scratch) {
-    const fac_fft_core *c = &l->plan->core;
-    const int lanes = (int)fac__min(LANES, c->rows.n);
-    T *other = scratch + c->columns.n * POINT;
-    for (int64_t g = begin; g < end; g++) {
-        const T *from = (const T *)l->from + 2 * X(group_start)(g, c->rows.n);
-        if (lanes == LANES && X(only)(c, from, 2 * c->rows.n, l->exchange_from, g, scratch)) {
-            X(turn)(c, scratch, g, l->middle);
-            continue;
-        }
-        const int done = X(enter_chain)(&c->columns, from, 2 * c->rows.n, lanes, l->exchange_from, scratch);
-        X(turn)(c, X(run_columns)(c, done, g, scratch, other), g, l->middle);
-    }
-}
-
-/* The last group and what it computes once more belong to one item, so that no two threads write the same element. */
-static void X(stage_rows)(const fac_fft_line *l, int64_t begin, int64_t end, T *scratch) {
-    const fac_fft_core *c = &l->plan->core;
-    const int lanes = (int)fac__min(LANES, c->columns.n);
-    T *other = scratch + c->rows.n * POINT;
-    if (end == fac__fft_stage_items(l, FAC_FFT_ROWS)) end = fac__div_up(c->columns.n, LANES);
-    for (int64_t g = begin; g < end; g++) {
-        const T *x = (const T *)l->middle + g * c->rows.n * POINT;
-        T *to = (T *)l->to + 2 * X(group_start)(g, c->columns.n);
-        X(leave_chain)(&c->rows, 0, x, scratch, other, to, 2 * c->columns.n, lanes, l->exchange_to, (T)l->to_scale);
-    }
-}
-
-/* LANES complex numbers side by side at 2 * i, or one, in all lanes. */
-static FAC_ALWAYS_INLINE CV X(run_at)(const void *x, int64_t i) { return X(read_pairs)((const T *)x + 2 * i, LANES); }
-static FAC_ALWAYS_INLINE CV X(one)(T re, T im) { return (CV){SPLAT(re), SPLAT(im)}; }
-static FAC_ALWAYS_INLINE CV X(one_at)(const void *x, int64_t i, int64_t step) {
-    return X(splat)((const T *)x + i * step);
-}
-static FAC_ALWAYS_INLINE void X(put_one)(T *x, int64_t i, int64_t step, CV a) {
-    x[i * step] = a.re[0];
-    x[i * step + 1] = a.im[0];
-}
-
-static FAC_ALWAYS_INLINE CV X(chirped)(const fac_fft_plan *p, CV a, int64_t k, bool run) {
-    return p->chirped ? X(times)(a, run ? X(run_at)(p->chirp, k) : X(one_at)(p->chirp, k, 2)) : a;
-}
-/* Points k to k + LANES - 1 of the complex transform in `work`, or point k in all lanes. */
-static FAC_ALWAYS_INLINE CV X(transformed)(const fac_fft_plan *p, const T *work, int64_t k, bool run) {
-    const CV a = run ? X(run_at)(work, k) : X(one_at)(work, k, 2);
-    return X(chirped)(p, X(maybe_exchanged)(a, p->chirped), k, run);
-}
-
-/* The same of runs that are read and written in either order. */
-#define PAIR_WAYS                                                                      \
-    const X(way) read = X(reading)(false, false), read_back = X(reading)(false, true), \
-                 write = X(writing)(false, false), write_back = X(writing)(false, true)
-static FAC_ALWAYS_INLINE CV X(chirped_run)(const fac_fft_plan *p, CV a, int64_t k, X(way) w) {
-    return p->chirped ? X(times)(a, X(read)((const T *)p->chirp + 2 * k, w)) : a;
-}
-static FAC_ALWAYS_INLINE CV X(transformed_run)(const fac_fft_plan *p, const T *work, int64_t k, X(way) w) {
-    const CV a = X(read)(work + 2 * k, w);
-    return X(chirped_run)(p, X(maybe_exchanged)(a, p->chirped), k, w);
-}
-static FAC_ALWAYS_INLINE void X(write_run)(T *at, int64_t k, CV a, X(way) w) {
-    X(write)(at + 2 * k, at + 2 * k + LANES, a, w);
-}
-
-/* ---- into the work line ---- */
-
-/* Real lines of even length: a point k and its mirror image h - k become points of the half transform. */
-static void X(enter_pair)(const fac_fft_line *l, int64_t k) {
-    const fac_fft_plan *p = l->plan;
-    const int64_t h = p->inner;
-    CV a = X(one_at)(l->in, k, l->in_step), b = X(one_at)(l->in, h - k, l->in_step);
-    if (k == 0)
-        a = X(fold_ends)(a, b);
-    else
-        X(fold)(&a, &b, X(one_at)(p->unfold, k, 2));
-    X(put_one)(l->work, k, 2, X(chirped)(p, X(exchanged)(a), k, false));
-    if (k > 0) X(put_one)(l->work, h - k, 2, X(chirped)(p, X(exchanged)(b), h - k, false));
-}
-static void X(enter_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
-    const fac_fft_plan *p = l->plan;
-    const int64_t h = p->inner, last = l->in_step == 2 ? fac__min(end, (h + 1) / 2) : 0;
-    T *work = l->work;
-    PAIR_WAYS;
-    int64_t k = begin;
-    if (k == 0) X(enter_pair)(l, k++);
-    const int64_t first = k;
-    for (; k < last && last - first >= LANES; k += LANES) {
-        k = fac__min(k, last - LANES); /* the last vector does some once more */
-        const int64_t far = h - k - LANES + 1;
-        CV a = X(run_at)(l->in, k), b = X(read)((const T *)l->in + 2 * far, read_back);
-        X(fold)(&a, &b, X(run_at)(p->unfold, k));
-        X(write_run)(work, k, X(chirped_run)(p, X(exchanged)(a), k, read), write);
-        X(write_run)(work, far, X(chirped_run)(p, X(exchanged)(b), far, read_back), write_back);
-    }
-    for (; k < end; k++) X(enter_pair)(l, k);
-}
-
-/* Point k of a line that is not folded. */
-static FAC_ALWAYS_INLINE CV X(entering)(const fac_fft_line *l, int64_t k) {
-    const T *in = l->in;
-    const int64_t step = l->in_step, n = l->plan->n;
-    if (l->plan->kind == FAC_FFT_COMPLEX) return X(maybe_exchanged)(X(one_at)(in, k, step), l->inverse);
-    if (l->plan->kind == FAC_FFT_FROM_REAL)
-        return l->plan->inner < n ? X(one)(in[2 * k * step], in[(2 * k + 1) * step]) : X(one)(in[k * step], 0);
-    if (k == 0) return X(one)(0, in[0]);
-    return X(exchanged)(2 * k < n ? X(one_at)(in, k, step) : X(conj)(X(one_at)(in, n - k, step)));
-}
-static void X(enter_each)(const fac_fft_line *l, int64_t begin, int64_t end) {
-    const fac_fft_plan *p = l->plan;
-    const bool side_by_side = p->kind == FAC_FFT_COMPLEX && l->in_step == 2;
-    T *work = l->work;
-    int64_t k = begin;
-    for (; side_by_side && k + LANES <= end; k += LANES) {
-        const CV a = X(maybe_exchanged)(X(run_at)(l->in, k), l->inverse);
-        X(write_pairs)(work + 2 * k, X(chirped)(p, a, k, true), LANES);
-    }
-    for (; k < end; k++) X(put_one)(work, k, 2, X(chirped)(p, X(entering)(l, k), k, false));
-}
-
-static void X(stage_enter)(const fac_fft_line *l, int64_t begin, int64_t end) {
-    const fac_fft_plan *p = l->plan;
-    if (begin == 0) memset((T *)l->work + 2 * p->inner, 0, (size_t)(p->core.n - p->inner) * 2 * sizeof(T));
-    if (p->kind == FAC_FFT_TO_REAL && p->inner < p->n)
-        X(enter_pairs)(l, begin, end);
-    else
-        X(enter_each)(l, begin, end);
-}
-
-static void X(stage_filter)(const fac_fft_line *l, int64_t begin, int64_t end) {
-    const T *filter = l->plan->filter;
-    T *work = l->work;
-    int64_t k = begin;
-    for (; k + LANES <= end; k += LANES)
-        X(write_pairs)(work + 2 * k, X(exchanged)(X(times)(X(run_at)(work, k), X(run_at)(filter, k))), LANES);
-    for (; k < end; k++) X(put_one)(work, k, 2, X(exchanged)(X(times)(X(one_at)(work, k, 2), X(one_at)(filter, k, 2))));
-}
-
-/* ---- out of the work line ---- */
-
-/* Point k of the transform of a real line, and its mirror image if that is wanted. */
-static FAC_ALWAYS_INLINE void X(put_real)(const fac_fft_line *l, int64_t k, CV a) {
-    const int64_t n = l->plan->n;
-    X(put_one)(l->out, k, l->out_step, a);
-    if (l->two_sided && k > 0 && 2 * k < n) X(put_one)(l->out, n - k, l->out_step, X(conj)(a));
-}
-static void X(leave_pair)(const fac_fft_line *l, int64_t k) {
-    const fac_fft_plan *p = l->plan;
-    const int64_t h = p->inner;
-    const VT s = SPLAT((T)l->scale);
-    CV a = X(transformed)(p, l->work, k, false), b = k ? X(transformed)(p, l->work, h - k, false) : a;
-    if (k == 0)
-        X(unfold_ends)(&a, &b);
-    else
-        X(unfold)(&a, &b, X(one_at)(p->unfold, k, 2));
-    X(put_real)(l, k, X(scaled)(a, s));
-    if (2 * k < h) X(put_real)(l, h - k, X(scaled)(b, s));
-}
-static void X(leave_pairs)(const fac_fft_line *l, int64_t begin, int64_t end) {
-    const fac_fft_plan *p = l->plan;
-    const int64_t h = p->inner, last = l->out_step == 2 ? fac__min(end, (h + 1) / 2) : 0;
-    const VT s = SPLAT((T)l->scale);
-    T *out = l->out;
-    PAIR_WAYS;
-    int64_t k = begin;
-    if (k == 0) X(leave_pair)(l, k++);
-    const int64_t first = k;
-    for (; k < last && last - first >= LANES; k += LANES) {
-        k = fac__min(k, last - LANES); /* the last vector does some once more */
-        const int64_t far = h - k - LANES + 1;
-        CV a = X(transformed_run)(p, l->work, k, read), b = X(transformed_run)(p, l->work, far, read_back);
-        X(unfold)(&a, &b, X(run_at)(p->unfold, k));
-        if (l->scale != 1) a = X(scaled)(a, s), b = X(scaled)(b, s);
-        X(write_run)(out, k, a, write);
-        X(write_run)(out, far, b, write_back);
-        if (!l->two_sided) continue;
-        X(write_run)(out, h + k, X(conj)(b), write);
-        X(write_run)(out, h + far, X(conj)(a), write_back);
-    }
-    for (; k < end; k++) X(leave_pair)(l, k);
-}
-
-/* Point k of a line that is not unfolded. */
-static FAC_ALWAYS_INLINE void X(put_each)(const fac_fft_line *l, int64_t k, CV a) {
-    T *out = l->out;
-    if (l->plan->kind == FAC_FFT_FROM_REAL) {
-        X(put_real)(l, k, a);
-    } else if (l->plan->kind == FAC_FFT_COMPLEX) {
-        X(put_one)(out, k, l->out_step, a);
-    } else if (l->plan->inner < l->plan->n) {
-        out[2 * k * l->out_step] = a.re[0];
-        out[(2 * k + 1) * l->out_step] = a.im[0];
-    } else {
-        out[k * l->out_step] = a.re[0];
-    }
-}
-static void X(leave_each)(const fac_fft_line *l, int64_t begin, int64_t end) {
-    const fac_fft_plan *p = l->plan;
-    const bool side_by_side = p->kind == FAC_FFT_COMPLEX && l->out_step == 2;
-    const VT s = SPLAT((T)l->scale);
-    int64_t k = begin;
-    for (; side_by_side && k + LANES <= end; k += LANES) {
-        const CV a = X(maybe_exchanged)(X(transformed)(p, l->work, k, true), l->inverse);
-        X(write_pairs)((T *)l->out + 2 * k, X(scaled)(a, s), LANES);
-    }
-    for (; k < end; k++)
-        X(put_each)(l, k, X(scaled)(X(maybe_exchanged)(X(transformed)(p, l->work, k, false), l->inverse), s));
-}
-
-static void X(stage_leave)(const fac_fft_line *l, int64_t begin, int64_t end) {
-    if (l->plan->kind == FAC_FFT_FROM_REAL && l->plan->inner < l->plan->n)
-        X(leave_pairs)(l, begin, end);
-    else
-        X(leave_each)(l, begin, end);
-}
-
-void FAC_ISA_NAME(X(fac__fft_stage))(const fac_fft_line *l, fac_fft_stage stage, int64_t begin, int64_t end,
-                                     void *scratch) {
-    switch (stage) {
-    case FAC_FFT_ENTER: X(stage_enter)(l, begin, end); break;
-    case FAC_FFT_COLUMNS: X(stage_columns)(l, begin, end, scratch); break;
-    case FAC_FFT_ROWS: X(stage_rows)(l, begin, end, scratch); break;
-    case FAC_FFT_FILTER: X(stage_filter)(l, begin, end); break;
-    default: X(stage_leave)(l, begin, end);
-    }
-}
-
+#include "backend/cpu/fft/fft_line.h"
 #include "backend/cpu/fft/fft_short.h"
 
 /* ---- groups of lines ---------------------------------------------------------------------------------------------------------------- */
@@ -945,6 +713,8 @@ void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
     to.exchange = g->inverse;
     if (p->kind == FAC_FFT_COMPLEX && !p->chirped && from.adjacent && to.adjacent && from.lanes == LANES) {
         const fac_fft_chain *c = &p->core.whole;
+        if (X(run_sole)(c->n, from.at[0], from.step, from.exchange, to.at[0], to.step, to.exchange, (T)g->scale))
+            return;
         const int done = X(enter_chain)(c, from.at[0], from.step, LANES, from.exchange, x);
         X(leave_chain)(c, done, x, x, y, to.at[0], to.step, LANES, to.exchange, (T)g->scale);
         return;
@@ -952,7 +722,7 @@ void FAC_ISA_NAME(X(fac__fft_group))(const fac_fft_group *g, void *scratch) {
     X(load)(x, &from, in);
     X(enter_lanes)(p, x);
     T *z = (p->chirped ? X(chirped_lanes)(p, x, y) : X(run_chain)(&p->core.whole, x, x, y)) == x ? x : y;
-    if (p->kind == FAC_FFT_FROM_REAL && p->inner < p->n) X(unfold_lanes)(z, p->inner, p->unfold);
+    if (p->kind == FAC_FFT_FROM_REAL && p->inner < p->n) X(unfold_lanes)(p, z);
     if (p->kind == FAC_FFT_FROM_REAL && g->two_sided) X(mirror_lanes)(z, p->n);
     X(store)(z, &to, out, (T)g->scale);
 }

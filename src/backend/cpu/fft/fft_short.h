@@ -7,33 +7,36 @@ static bool X(is_short)(const fac_fft_group *g) {
     if (!g->plan->core.short_lines || g->plan->chirped) return false;
     const int64_t from = g->in.complex ? 2 : 1, to = g->out.complex ? 2 : 1;
     if (g->in.step != from || g->out.step != to) return false;
-    return g->plan->inner == g->plan->n ? g->plan->kind == FAC_FFT_COMPLEX : !g->plan->core.eights;
+    return g->plan->inner == g->plan->n ? g->plan->kind == FAC_FFT_COMPLEX : !g->plan->core.short_factors;
 }
 
 /* Lines that fill one square. */
 static void X(short_square)(const fac_fft_core *c, T *const *from, T *const *to, bool exchange_from, bool exchange_to,
                             T scale, T *x) {
-    const int64_t rows = c->columns.n;
-    const VT s = SPLAT(scale);
-    VT re[LANES], im[LANES];
-    CV a[LANES];
-    for (int64_t i = 0; i * rows < LANES; i++) X(only)(c, from[i], POINT, exchange_from, 0, x + i * rows * POINT);
-    X(square)(re, x, POINT);
-    X(square)(im, x + LANES, POINT);
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) a[i] = (CV){re[i], im[i]};
-#if LANES == 16
-    X(dft_16)(a, NULL);
-#else
-    X(dft_8)(a, NULL);
+    const int64_t rows = c->columns.n, step = 2 * rows;
+    T *next = rows == LANES ? to[0] + LANES : to[1];
+#if LANES == 8
+    if (rows == 8) { /* it stays in registers */
+        const X(way) way = X(reading)(exchange_from, false);
+        VT re[8], im[8];
+        CV a[8];
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) a[i] = X(read)(from[0] + i * POINT, way);
+        X(dft_8)(a, NULL);
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) {
+            if (i > 0) a[i] = X(times)(a[i], X(get)(c->lane_twiddles, i));
+            re[i] = a[i].re;
+            im[i] = a[i].im;
+        }
+        TRANSPOSE(re);
+        TRANSPOSE(im);
+        X(leave_square)(re, im, to[0], next, step, exchange_to, scale);
+        return;
+    }
 #endif
-    if (scale != 1)
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) a[i] = X(scaled)(a[i], s);
-    const X(way) w = X(writing)(exchange_to, false);
-    T *at = to[0], *next = rows == LANES ? at + LANES : to[1];
-#pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) X(write)(at + 2 * i * rows, next + 2 * i * rows, a[i], w);
+    for (int64_t i = 0; i * rows < LANES; i++) X(only)(c, from[i], POINT, exchange_from, 0, x + i * rows * POINT);
+    X(row_square)(x, to[0], next, step, exchange_to, scale);
 }
 
 #if LANES == 16
@@ -58,11 +61,11 @@ static void X(eights)(const fac_fft_core *c, T *const *from, T *const *to, bool 
         for (int r = 0; r < 8; r++) {
             const VT re = (VT)_mm512_shuffle_f32x4((__m512)a[r].re, (__m512)a[r].re, 0x4e),
                      im = (VT)_mm512_shuffle_f32x4((__m512)a[r].im, (__m512)a[r].im, 0x4e);
-            a[r] = X(times)((CV){FMA(a[r].re, sign, re), FMA(a[r].im, sign, im)}, X(get)(c->eights, 8 + r));
+            a[r] = X(times)((CV){FMA(a[r].re, sign, re), FMA(a[r].im, sign, im)}, X(get)(c->short_factors, 8 + r));
         }
     X(dft_8)(a, NULL);
 #pragma GCC unroll 8
-    for (int r = 1; r < 8; r++) a[r] = X(times)(a[r], X(get)(c->eights, r));
+    for (int r = 1; r < 8; r++) a[r] = X(times)(a[r], X(get)(c->short_factors, r));
         /* Points of column k: rows 0 to 3 of both lines, then rows 4 to 7. */
 #pragma GCC unroll 2
     for (int part = 0; part < 2; part++) {
@@ -94,9 +97,104 @@ static void X(eights)(const fac_fft_core *c, T *const *from, T *const *to, bool 
 }
 #endif
 
+#if FAC_VECTOR_BYTES == 64
+/* Of rows of four points of LANES / 4 lines, four at a time: points of a column become neighbours. */
+static FAC_ALWAYS_INLINE void X(turn_fours)(const VT *v, VT *to) {
+#if LANES == 16
+    const __m512 a[4] = {(__m512)v[0], (__m512)v[1], (__m512)v[2], (__m512)v[3]};
+    turn_quarters(a, &to[0], &to[1], &to[2], &to[3]);
+#else
+    const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
+                  high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
+    const VT a = (VT)_mm512_unpacklo_pd((__m512d)v[0], (__m512d)v[1]),
+             b = (VT)_mm512_unpackhi_pd((__m512d)v[0], (__m512d)v[1]),
+             c = (VT)_mm512_unpacklo_pd((__m512d)v[2], (__m512d)v[3]),
+             d = (VT)_mm512_unpackhi_pd((__m512d)v[2], (__m512d)v[3]);
+    to[0] = X(pick)(a, low, c);
+    to[1] = X(pick)(b, low, d);
+    to[2] = X(pick)(a, high, c);
+    to[3] = X(pick)(b, high, d);
+#endif
+}
+/* LANES / 4 lines of 16 or 32 points, in four columns each, that never leave registers. */
+static FAC_ALWAYS_INLINE void X(fours)(const fac_fft_core *c, int rows, T *const *from, T *const *to,
+                                       bool exchange_from, bool exchange_to, T scale) {
+    const X(way) read = X(reading)(exchange_from, false), write = X(writing)(exchange_to, false);
+    const VT s = SPLAT(scale);
+    CV a[8];
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+#if LANES == 16
+        const VT low = (VT)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(from[0] + 8 * r)),
+                                              _mm256_loadu_ps(from[1] + 8 * r), 1),
+                 high = (VT)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(from[2] + 8 * r)),
+                                               _mm256_loadu_ps(from[3] + 8 * r), 1);
+#else
+        const VT low = LOAD(from[0] + 8 * r), high = LOAD(from[1] + 8 * r);
+#endif
+        a[r] = (CV){X(pick)(low, read.first, high), X(pick)(low, read.second, high)};
+    }
+    if (rows == 4)
+        X(dft_4)(a, NULL);
+    else
+        X(dft_8)(a, NULL);
+#pragma GCC unroll 8
+    for (int r = 1; r < rows; r++) a[r] = X(times)(a[r], X(get)(c->short_factors, r));
+#pragma GCC unroll 2
+    for (int first = 0; first < rows; first += 4) {
+        VT re[4], im[4];
+        CV b[4];
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; r++) re[r] = a[first + r].re, im[r] = a[first + r].im;
+        X(turn_fours)(re, re);
+        X(turn_fours)(im, im);
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) b[k] = (CV){re[k], im[k]};
+        X(dft_4)(b, NULL);
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++) {
+            const CV p = scale != 1 ? X(scaled)(b[k], s) : b[k];
+            const int64_t at = 2 * (k * rows + first);
+            const VT low = X(pick)(p.re, write.first, p.im), high = X(pick)(p.re, write.second, p.im);
+#if LANES == 16
+            _mm256_storeu_ps(to[0] + at, _mm512_castps512_ps256((__m512)low));
+            _mm256_storeu_ps(to[1] + at, _mm512_extractf32x8_ps((__m512)low, 1));
+            _mm256_storeu_ps(to[2] + at, _mm512_castps512_ps256((__m512)high));
+            _mm256_storeu_ps(to[3] + at, _mm512_extractf32x8_ps((__m512)high, 1));
+#else
+            STORE(to[0] + at, low);
+            STORE(to[1] + at, high);
+#endif
+        }
+    }
+}
+/* All lines of a group, whose last ones may be done once more. */
+static void X(four_lines)(const fac_fft_group *g) {
+    const fac_fft_core *c = &g->plan->core;
+    for (int first = 0; first < g->lanes; first += LANES / 4) {
+        T *from[4], *to[4];
+        for (int i = 0; i < LANES / 4; i++) {
+            const int line = (int)fac__min(first + i, g->lanes - 1);
+            from[i] = g->in.at[line];
+            to[i] = g->out.at[line];
+        }
+        if (c->n == 16)
+            X(fours)(c, 4, from, to, g->inverse, g->inverse, (T)g->scale);
+        else
+            X(fours)(c, 8, from, to, g->inverse, g->inverse, (T)g->scale);
+    }
+}
+#endif
+
 static void X(short_lines)(const fac_fft_group *g, T *scratch) {
     const fac_fft_plan *p = g->plan;
-    const int each = (p->core.eights ? 128 : LANES * LANES) > p->inner ? 2 : 1;
+#if FAC_VECTOR_BYTES == 64
+    if (p->core.n <= 32) {
+        X(four_lines)(g);
+        return;
+    }
+#endif
+    const int each = (p->core.short_factors ? 128 : LANES * LANES) > p->inner ? 2 : 1;
     const bool enters = p->kind == FAC_FFT_TO_REAL, leaves = p->kind == FAC_FFT_FROM_REAL;
     const T scale = leaves ? 1 : (T)g->scale;
     T *x = scratch, *work = x + LANES * POINT;
@@ -117,7 +215,7 @@ static void X(short_lines)(const fac_fft_group *g, T *scratch) {
         }
         T **source = enters ? own : from, **target = leaves ? own : to;
 #if LANES == 16
-        if (p->core.eights)
+        if (p->core.short_factors)
             X(eights)(&p->core, source, target, !enters && g->inverse, !leaves && g->inverse, scale);
         else
 #endif

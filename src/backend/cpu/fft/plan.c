@@ -122,6 +122,8 @@ static fac_status make_chain(fac_fft_plan *p, int64_t n, fac_fft_chain *c) {
 
 /* ---- the four steps ------------------------------------------------------------------------------------------------------ */
 
+enum { SQUARES_BYTES = 32 << 10 }; /* longer lines leave the first cache between columns and rows in any way */
+
 static double split_cost(const fac_fft_plan *p, int64_t columns, int64_t rows) {
     const double by_column = chain_cost(rows, is_wide(p)) * cache_factor(p, rows),
                  by_row = chain_cost(columns, is_wide(p)) * cache_factor(p, columns);
@@ -129,8 +131,11 @@ static double split_cost(const fac_fft_plan *p, int64_t columns, int64_t rows) {
                  row_groups = (double)fac__div_up(rows, p->lanes);
     const double load = columns < p->lanes ? 15 : 3,
                  store = rows < p->lanes ? 12 : 1; /* parts of vectors are copied by bytes */
-    return column_groups * (by_column + load * (double)rows) + row_groups * (by_row + store * (double)columns) +
-           (column_groups - 1) * (double)rows;
+    const double all = column_groups * (by_column + load * (double)rows) +
+                       row_groups * (by_row + store * (double)columns) + (column_groups - 1) * (double)rows;
+    const bool squares = columns == p->lanes && rows >= p->lanes &&
+                         columns * rows * 2 * real_size(p->dtype) < SQUARES_BYTES; /* they spare a pass */
+    return squares ? 0.9 * all : all;
 }
 
 /* The cheapest way to split n, into `columns` of n / columns rows. Below 0 if n has no two factors. */
@@ -178,16 +183,20 @@ static fac_status make_split(fac_fft_plan *p, int64_t columns) {
     return FAC_OK;
 }
 
-/* Of row r and column a, w^(r a) of 64; then of two halves of 128, 1 and w^(8 r + a). */
-static fac_status make_eights(fac_fft_plan *p) {
-    const int rows = p->core.n == 128 ? 16 : 8;
-    FAC_TRY(take_table(p, rows * 32, &p->core.eights));
+/* Of row r and column a, w^(r a) of lines in 4 columns, or of 64 points in 8; then of two halves of 128, 1 and w^(8 r + a). */
+static fac_status make_short_factors(fac_fft_plan *p, int columns) {
+    const int n = (int)fac__min(p->core.n, 64), half = n / columns, rows = p->core.n > n ? 2 * half : half;
+    const int lanes = p->lanes;
+    FAC_TRY(take_table(p, rows * 2 * lanes, &p->core.short_factors));
     for (int r = 0; r < rows; r++)
-        for (int lane = 0; lane < 16; lane++) {
+        for (int lane = 0; lane < lanes; lane++) {
             double w[2];
-            root_of_unity(r < 8 ? r * (lane & 7) : lane < 8 ? 0 : 8 * (r - 8) + lane - 8, r < 8 ? 64 : 128, w);
-            set_real(p->core.eights, p->dtype, r * 32 + lane, w[0]);
-            set_real(p->core.eights, p->dtype, r * 32 + 16 + lane, w[1]);
+            if (r < half)
+                root_of_unity(r * (lane % columns), n, w);
+            else
+                root_of_unity(lane < 8 ? 0 : 8 * (r - half) + lane - 8, 2 * n, w);
+            set_real(p->core.short_factors, p->dtype, 2 * r * lanes + lane, w[0]);
+            set_real(p->core.short_factors, p->dtype, (2 * r + 1) * lanes + lane, w[1]);
         }
     return FAC_OK;
 }
@@ -197,10 +206,10 @@ static fac_status make_core(fac_fft_plan *p, int64_t n) {
     p->core.n = n;
     p->core.split_cost = best_split(p, n, &columns);
     const int64_t rows = n % p->lanes ? 0 : n / p->lanes;
-    const bool eights = p->lanes == 16 && (n == 64 || n == 128);
-    p->core.short_lines = eights || (p->lanes >= 8 && rows == p->lanes) || (p->lanes == 8 && rows == 4);
-    if (p->core.short_lines) columns = p->lanes;
-    if (eights) FAC_TRY(make_eights(p));
+    const bool eights = p->lanes == 16 && (n == 64 || n == 128), fours = is_wide(p) && (n == 16 || n == 32);
+    p->core.short_lines = eights || fours || (p->lanes >= 8 && rows == p->lanes) || (p->lanes == 8 && rows == 4);
+    if (p->core.short_lines && !fours) columns = p->lanes;
+    if (eights || fours) FAC_TRY(make_short_factors(p, eights ? 8 : 4));
     FAC_TRY(make_chain(p, n, &p->core.whole));
     return columns ? make_split(p, columns) : FAC_OK;
 }
@@ -299,16 +308,23 @@ static void plan_free(fac_fft_plan *p) {
     chain_free(&p->core.rows);
     fac__free(p->core.lane_twiddles);
     fac__free(p->core.group_twiddles);
-    fac__free(p->core.eights);
+    fac__free(p->core.short_factors);
     fac__free(p->chirp);
     fac__free(p->filter);
     fac__free(p->unfold);
     fac__free(p);
 }
 
+/* Of w = w^k, -i w / 2. */
 static fac_status make_unfold(fac_fft_plan *p) {
-    FAC_TRY(take_table(p, 2 * (p->inner / 2 + 1), &p->unfold));
-    for (int64_t k = 0; k <= p->inner / 2; k++) set_root(p->unfold, p->dtype, k, k, p->n);
+    const int64_t points = p->inner / 2 + 1;
+    FAC_TRY(take_table(p, 2 * points, &p->unfold));
+    for (int64_t k = 0; k < points; k++) {
+        double w[2];
+        root_of_unity(k, p->n, w);
+        set_real(p->unfold, p->dtype, k, w[1] / 2);
+        set_real(p->unfold, p->dtype, points + k, -w[0] / 2);
+    }
     return FAC_OK;
 }
 

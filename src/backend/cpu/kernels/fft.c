@@ -56,6 +56,7 @@ static int64_t reals(fac_dtype d) { return d == FAC_C64 || d == FAC_C128 ? 2 : 1
 
 static void describe(const transform *t, const step *s, work *w) {
     *w = (work){.plan = s->plan, .from = s->from, .to = s->to, .inverse = t->inverse, .scale = s->scale};
+    if (s->plan->kind == FAC_FFT_TO_REAL && s->plan->inner < s->plan->n) w->scale *= 2; /* folding leaves halves */
     w->two_sided = t->two_sided && s->plan->kind == FAC_FFT_FROM_REAL;
     w->from_step = s->from->strides[s->dim] * reals(s->from->dtype);
     w->to_step = s->to->strides[s->dim] * reals(s->to->dtype);
@@ -67,37 +68,44 @@ static void describe(const transform *t, const step *s, work *w) {
 
 /* ---- groups of lines ----------------------------------------------------------------------------------------------------- */
 
-static void set_lines(fac_fft_lines *l, const side *s, int64_t step, int lanes) {
-    const int64_t item = fac__dtype_size(s->dtype);
+static void set_side(fac_fft_lines *l, const side *s, int64_t step) {
     l->step = step;
     l->complex = reals(s->dtype) == 2;
-    l->adjacent = lanes > 1 && (l->complex || step != 1);
-    for (int i = 1; i < lanes && l->adjacent; i++) l->adjacent = (char *)l->at[i] - (char *)l->at[i - 1] == item;
 }
 
-/* The next lines of the nest, one per lane, run by run. */
+/* Whether lines of one run, `next` bytes apart, are neighbours. */
+static bool are_neighbours(const fac_fft_lines *l, const side *s, int64_t next, int lanes) {
+    return lanes > 1 && (l->complex || l->step != 1) && next == fac__dtype_size(s->dtype);
+}
+
+/* The next lines of the nest, one per lane, run by run. Neighbours are those of one run: others may touch, which nobody looks for. */
 static void take_lines(const work *w, fac_cursor *at, fac_fft_group *g) {
     const int64_t from_item = fac__dtype_size(w->from->dtype), to_item = fac__dtype_size(w->to->dtype);
-    const int64_t from_next = fac__nest_step(&w->lines, 0), to_next = fac__nest_step(&w->lines, 1);
+    const int64_t from_next = fac__nest_step(&w->lines, 0) * from_item,
+                  to_next = fac__nest_step(&w->lines, 1) * to_item;
+    const bool one = fac__nest_run(&w->lines, at) >= g->lanes;
+    g->in.adjacent = one && are_neighbours(&g->in, w->from, from_next, g->lanes);
+    g->out.adjacent = one && are_neighbours(&g->out, w->to, to_next, g->lanes);
     for (int i = 0; i < g->lanes;) {
         const int run = (int)fac__min(fac__nest_run(&w->lines, at), g->lanes - i);
-        for (int k = 0; k < run; k++, i++) {
-            g->in.at[i] = w->from->data + (at->offset[0] + k * from_next) * from_item;
-            g->out.at[i] = w->to->data + (at->offset[1] + k * to_next) * to_item;
+        char *from = w->from->data + at->offset[0] * from_item, *to = w->to->data + at->offset[1] * to_item;
+        for (int k = 0; k < run; k++, i++, from += from_next, to += to_next) {
+            g->in.at[i] = from;
+            g->out.at[i] = to;
         }
         fac__nest_advance(&w->lines, 2, run, at);
     }
-    set_lines(&g->in, w->from, w->from_step, g->lanes);
-    set_lines(&g->out, w->to, w->to_step, g->lanes);
 }
 
 static fac_status run_groups(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const work *w = ctx;
     const int lanes = w->plan->lanes;
     fac_cursor at;
+    fac_fft_group g = {.plan = w->plan, .inverse = w->inverse, .two_sided = w->two_sided, .scale = w->scale};
+    set_side(&g.in, w->from, w->from_step);
+    set_side(&g.out, w->to, w->to_step);
     fac__nest_seek(&w->lines, 2, begin * lanes, &at);
     for (int64_t i = begin; i < end; i++) {
-        fac_fft_group g = {.plan = w->plan, .inverse = w->inverse, .two_sided = w->two_sided, .scale = w->scale};
         g.lanes = (int)fac__min(lanes, w->lines.count - i * lanes);
         take_lines(w, &at, &g);
         (w->plan->dtype == FAC_F64 ? FAC_ISA_PICK(fac__fft_group_f64) : FAC_ISA_PICK(fac__fft_group_f32))(&g, scratch);
