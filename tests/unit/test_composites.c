@@ -109,7 +109,23 @@ static void unique_consecutive_slices_are_neighbours(void **state) {
     values_are(r.counts, (const float[]){2, 1, 1}, 3);
 }
 
-FAC_TEST_MAIN(FAC_TEST(composite_gradients_agree_with_differences), FAC_TEST(cosine_similarity_of_broadcast_vectors),
-              FAC_TEST(scattered_product_gradient_with_a_zero), FAC_TEST(gather_with_an_empty_index_of_any_dtype),
-              FAC_TEST(infinities_add_as_logarithms), FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
+/* Products and differences wrap in the dtype of the vectors. */
+static void cross_of_integers_wraps(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    static const uint8_t a[] = {1, 2, 3, 200, 100, 50}, b[] = {4, 5, 6, 7, 9, 11};
+    fac_tensor *x = fac_tensor_from(a, FAC_U8, FAC_INTS(2, 3)), *y = fac_tensor_from(b, FAC_U8, FAC_INTS(2, 3));
+    double got[6];
+    assert_ok(fac_tensor_read(fac_linalg_cross(x, y), FAC_F64, got, 6));
+    for (int r = 0; r < 2; r++)
+        for (int k = 0; k < 3; k++) {
+            const int i = 3 * r + (k + 1) % 3, j = 3 * r + (k + 2) % 3;
+            assert_int_equal((int64_t)got[3 * r + k], (uint8_t)(a[i] * b[j] - a[j] * b[i]));
+        }
+}
+
+FAC_TEST_MAIN(FAC_TEST(cross_of_integers_wraps), FAC_TEST(composite_gradients_agree_with_differences),
+              FAC_TEST(cosine_similarity_of_broadcast_vectors), FAC_TEST(scattered_product_gradient_with_a_zero),
+              FAC_TEST(gather_with_an_empty_index_of_any_dtype), FAC_TEST(infinities_add_as_logarithms),
+              FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
               FAC_TEST(unique_rows_in_order_with_places_and_counts), FAC_TEST(unique_consecutive_slices_are_neighbours))

@@ -24,7 +24,9 @@ fac_status linalg_cross_composite(const fac_call_info *c, fac_tensor *self, fac_
     FAC_SCOPE(s);
     const fac_tensors a = coordinates(self, d), b = coordinates(other, d);
     if (a.n != 3 || b.n != 3) return fac_error();
-    const bool in_one = self->dtype == other->dtype && (self->dtype == FAC_F32 || self->dtype == FAC_F64);
+    const fac_dtype dtype = (fac_dtype)self->dtype;
+    const bool in_one = dtype == (fac_dtype)other->dtype &&
+                        (dtype == FAC_F32 || dtype == FAC_F64 || fac_dtype_is_integral(dtype, false));
     fac_tensor *parts[3];
     for (size_t i = 0; i < 3; i++) {
         const size_t j = (i + 1) % 3, k = (i + 2) % 3;
