@@ -22,7 +22,7 @@ ROOMS = {
     "simcuda": "cuda_abi",
     "autograd": "base core dispatch ops",
     "backend/cpu": "base core iter ops",
-    "backend/pointwise": "ops backend/cpu",
+    "backend/pointwise": "core ops backend/cpu",
     "backend/cuda/driver": "base cuda_abi",
     "backend/cuda/kernels": "core ops simcuda",
     "backend/cuda/runtime": "base core dispatch jit backend/cuda/driver backend/cuda/kernels",

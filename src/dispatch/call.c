@@ -211,8 +211,11 @@ bool fac__has_kernel(const fac_operator *op, const fac_tensor *t) {
     return strcmp(label, "missing") != 0 && strcmp(label, "fallback") != 0;
 }
 
+/* One whose dimension counts runs its loop over parts of its arguments. A form into an out is as what it is a form of. */
 bool fac__is_pointwise(const fac_operator *op) {
-    return op->registry && atomic_load_explicit(&op->registry->pointwise, memory_order_relaxed);
+    const fac_operator *made_of = op->facts ? op->facts->functional : NULL, *base = made_of ? made_of : op;
+    const bool by_dim = base->facts && base->facts->batch == FAC_BATCH_DIM;
+    return !by_dim && op->registry && atomic_load_explicit(&op->registry->pointwise, memory_order_relaxed);
 }
 
 fac_status fac__no_kernel(const fac_call_info *c) {

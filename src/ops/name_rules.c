@@ -10,10 +10,10 @@ static const struct {
     fac_name_rule rule;
     const char *operators;
 } table[] = {
-    {FAC_NAMES_UNIFY, " copy lerp masked_fill max.other maximum min.other minimum where "},
+    {FAC_NAMES_UNIFY, " copy glu_backward glu_jvp lerp masked_fill max.other maximum min.other minimum where "},
     {FAC_NAMES_KEEP,
      " _conj _conj_physical _log_softmax _neg_view _softmax _to_copy _to_dense alias alpha_dropout bernoulli bernoulli.p cauchy chunk clone conj "
-     "contiguous cummax cummin cumprod cumsum dequantize.self detach dropout empty_like exponential feature_dropout fill flip full_like geometric "
+     "contiguous cummax cummin cumprod cumsum dequantize.self detach dropout empty_like exponential feature_dropout fill flip full_like geometric glu "
      "imag index_fill log_normal log_softmax log_softmax.int logcumsumexp narrow native_dropout normal ones_like rand_like "
      "randn_like random real resolve_conj resolve_neg roll slice softmax softmax.int sort split split_with_sizes to_dense topk tril triu "
      "uniform unsafe_chunk unsafe_split unsafe_split_with_sizes view.dtype zero zeros_like "},

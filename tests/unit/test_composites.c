@@ -29,6 +29,17 @@ static void composite_gradients_agree_with_differences(void **state) {
     grad_run(cases, sizeof cases / sizeof *cases, false);
 }
 
+/* glu's gradient is an operator that has one, and the gradient of that is made of glu_jvp. */
+#define TWICE(X)                                          \
+    X(glu_twice, 1, "2,4", -1, 1, out[0] = fac_glu(x[0])) \
+    X(glu_of_rows_twice, 1, "4,3", -1, 1, out[0] = fac_glu(x[0], .dim = 0))
+TWICE(GRAD_FN)
+static void glu_differentiates_twice_along_any_dimension(void **state) {
+    (void)state;
+    static const grad_case twice[] = {TWICE(GRAD_ROW)};
+    grad_run(twice, sizeof twice / sizeof *twice, true);
+}
+
 static void values_are(fac_tensor *t, const float *want, size_t n) {
     float got[16];
     assert_non_null(t);
@@ -125,7 +136,7 @@ static void cross_of_integers_wraps(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(cross_of_integers_wraps), FAC_TEST(composite_gradients_agree_with_differences),
-              FAC_TEST(cosine_similarity_of_broadcast_vectors), FAC_TEST(scattered_product_gradient_with_a_zero),
-              FAC_TEST(gather_with_an_empty_index_of_any_dtype), FAC_TEST(infinities_add_as_logarithms),
-              FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
+              FAC_TEST(glu_differentiates_twice_along_any_dimension), FAC_TEST(cosine_similarity_of_broadcast_vectors),
+              FAC_TEST(scattered_product_gradient_with_a_zero), FAC_TEST(gather_with_an_empty_index_of_any_dtype),
+              FAC_TEST(infinities_add_as_logarithms), FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
               FAC_TEST(unique_rows_in_order_with_places_and_counts), FAC_TEST(unique_consecutive_slices_are_neighbours))

@@ -469,6 +469,24 @@ static void weights_of_few_bits_multiply_as_what_they_stand_for(void **state) {
     assert_int_equal(fac_tensor_dtype(half), FAC_BF16);
 }
 
+/* The weight of a code in the middle is the group's zero alone: times an infinity, or a number near the largest, not NaN. */
+static void weights_of_four_bits_multiply_infinities(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    const fac_dtype dtypes[] = {FAC_F32, FAC_BF16};
+    const float large[] = {INFINITY, 3e38f};
+    uint8_t middle[64];
+    float x[64] = {0};
+    memset(middle, 0x88, sizeof middle);
+    fac_tensor *packed = fac_tensor_from(middle, FAC_U8, FAC_INTS(2, 32)), *ones = fac_ones(FAC_INTS(2, 2, 2));
+    for (int i = 0; i < 4; i++) {
+        x[5] = x[9] = large[i / 2];
+        fac_tensor *row = fac_to(fac_tensor_from(x, FAC_F32, FAC_INTS(1, 64)), .dtype = dtypes[i % 2]);
+        fac_tensor *y = fac_weight_int4pack_mm_for_cpu(row, packed, 32, fac_to(ones, .dtype = dtypes[i % 2]));
+        assert_true(fac_item(fac_min(y)) == INFINITY);
+    }
+}
+
 /* Few rows and many, whole vectors and rests, groups that are looked up at once and those that are not: row 0 is always the same. */
 static void weights_of_few_bits_multiply_alike_for_few_and_many_rows(void **state) {
     (void)state;
@@ -511,4 +529,5 @@ FAC_TEST_MAIN(FAC_TEST(weights_of_few_bits_multiply_alike_for_few_and_many_rows)
               FAC_TEST(dynamic_linear_is_the_product_of_what_codes_stand_for),
               FAC_TEST(quantized_networks_agree_with_floating_ones),
               FAC_TEST(scaled_mm_is_the_product_of_what_is_stored), FAC_TEST(grouped_mm_multiplies_each_group),
+              FAC_TEST(weights_of_four_bits_multiply_infinities),
               FAC_TEST(weights_of_few_bits_multiply_as_what_they_stand_for))

@@ -11,7 +11,7 @@ static const char intro[] = "FAC_SCALAR_FN ";
 static const struct form {
     const char *returns, *takes, *result;
 } forms[] = {
-    {"FAC_T", "^T{1,3}N{0,3}$", "VALUE"}, {"FAC_R", "^T{1,3}N{0,3}$", "PART"}, {"FAC_SAME", "^T$", "SAME"},
+    {"FAC_T", "^T{1,4}N{0,3}$", "VALUE"}, {"FAC_R", "^T{1,3}N{0,3}$", "PART"}, {"FAC_SAME", "^T$", "SAME"},
     {"bool", "^T{1,3}$", "TRUTH"},        {"void", "^T{1,3}PP$", "PAIR"},      {"FAC_T", "^TD$", "QUOTIENT"},
     {"FAC_T", "^BTT$", "SELECTED"},
 };

@@ -27,7 +27,7 @@ static const char *const words_of[][2] = {
     {"variants", "function, inplace, out"},
     {"output_differentiability", "False, True"},
     {"tags", "core, data_dependent_output, dynamic_output_shape, nondeterministic_seeded"},
-    {"kernels", "CPU, CUDA, Meta"}, /* that the library has kernels for */
+    {"kernels", "CPU, CUDA, Meta, Pointwise"}, /* that the library has kernels for */
     {"raw", "CPU, CUDA, Meta, Conjugate, QuantizedCPU, QuantizedMeta, Sparse, SparseCsr, Nested, Vendor"},
     {"layouts", "Sparse, SparseCsr, Nested, Vendor"},
 };

@@ -250,6 +250,21 @@ fac_status prelu_double_grads(fac_tensor **grads, fac_tensor *gx, fac_tensor *gw
     return fac_error();
 }
 
+/* With s the sigmoid of the second half b of x: s da + (1 - s) y db. The first half of x does not count beside y. */
+fac_status glu_jvp_grads(fac_tensor **grads, fac_tensor *grad, fac_tensor *glu, fac_tensor *x, fac_tensor *dx,
+                         int64_t dim) {
+    int64_t d;
+    FAC_TRY(fac__wrap_dim(dim, x->ndim, &d));
+    const int64_t n = glu->sizes[d];
+    fac_tensor *s = fac__s_sigmoid(fac__s_narrow(x, d, n, n)), *da = fac__s_narrow(dx, d, 0, n),
+               *db = fac__s_narrow(dx, d, n, n), *left = mul(grad, from(1, s));
+    fac_tensor *bend = fac__s_sigmoid_backward(mul(grad, fac__s_sub_Tensor(da, mul(glu, db), fac_scalar_i_(1))), s);
+    grads[0] = mul(left, db);
+    grads[1] = fac__s_cat(FAC_TENSORS(zeros(bend), bend), d);
+    grads[2] = fac__s_cat(FAC_TENSORS(mul(grad, s), mul(left, glu)), d);
+    return fac_error();
+}
+
 /* ---- copies ---------------------------------------------------------------------------------------------------------------------- */
 
 /* The edge casts; what is left is to go back to self's device. */

@@ -49,6 +49,14 @@ static inline fac_vf32 fac_load_bf16(const uint16_t *p) {
     return (fac_vf32)(__builtin_convertvector(v, words) << 16);
 #endif
 }
+/* To the nearest; NaN stays NaN. */
+static inline void fac_store_bf16(uint16_t *p, fac_vf32 v) {
+    typedef uint16_t codes __attribute__((vector_size(FAC_LANES_F32 * 2)));
+    typedef uint32_t words __attribute__((vector_size(FAC_LANES_F32 * 4)));
+    const words bits = (words)v, number = (words)(v == v), rounded = bits + 0x7fff + (bits >> 16 & 1);
+    const codes c = __builtin_convertvector(((rounded & number) | ((bits | 0x400000) & ~number)) >> 16, codes);
+    memcpy(p, &c, sizeof c);
+}
 static inline fac_vf32 fac_load_f16(const uint16_t *p) {
 #if FAC_VECTOR_BYTES == 64
     return (fac_vf32)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));

@@ -23,18 +23,6 @@ fac_status celu_composite(const fac_call_info *c, fac_tensor *self, fac_scalar a
     return fac__c_elu(self, alpha, fac_scalar_i_(1), fac_scalar_f_(1 / a), out);
 }
 
-fac_status glu_composite(const fac_call_info *c, fac_tensor *self, int64_t dim, fac_tensor **out) {
-    (void)c;
-    FAC_CHECK(self->ndim > 0, FAC_ERR_SHAPE, "glu does not support 0-dimensional tensors");
-    int64_t d;
-    FAC_TRY(fac__wrap_dim(dim, self->ndim, &d));
-    int64_t n = self->sizes[d];
-    FAC_CHECK(n % 2 == 0, FAC_ERR_SHAPE, "Halving dimension must be even, but dimension %lld is size %lld",
-              (long long)d, (long long)n);
-    FAC_SCOPE(s);
-    return fac__give(out, mul(fac__s_narrow(self, d, 0, n / 2), fac__s_sigmoid(fac__s_narrow(self, d, n / 2, n / 2))));
-}
-
 /* ---- random slopes ---------------------------------------------------------------------------------------------------------- */
 
 static fac_scalar mean_slope(fac_scalar lower, fac_scalar upper) {

@@ -294,28 +294,6 @@ static fac_tensor *joined(fac_tensor *a, fac_tensor *b, int64_t dim) { return fa
 
 static fac_tensor *one_less(fac_tensor *t) { return fac__s_rsub_Scalar(t, fac_scalar_i_(1), fac_scalar_i_(1)); }
 
-/* glu = a s(b): its gradients are g s, and g a s (1 - s). */
-fac_status glu_backward_composite(const fac_call_info *c, fac_tensor *grad, fac_tensor *self, int64_t dim,
-                                  fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(s);
-    fac_tensor *x[2];
-    FAC_TRY(halves(self, dim, x));
-    fac_tensor *sig = fac__s_sigmoid(x[1]), *first = mul(grad, sig);
-    return fac__give(out, joined(first, fac__s_sigmoid_backward(mul(grad, x[0]), sig), dim));
-}
-
-fac_status glu_jvp_composite(const fac_call_info *c, fac_tensor *glu, fac_tensor *x, fac_tensor *dx, int64_t dim,
-                             fac_tensor **out) {
-    (void)c;
-    FAC_SCOPE(s);
-    fac_tensor *v[2], *d[2];
-    FAC_TRY(halves(x, dim, v));
-    FAC_TRY(halves(dx, dim, d));
-    /* s da + (1 - s) glu db */
-    return fac__give(out, fac__s_lerp_Tensor(mul(d[1], glu), d[0], fac__s_sigmoid(v[1])));
-}
-
 /* With p = g s, the first half of grad_x, the second is q = p (1 - s) a; s changes by s (1 - s) db. */
 fac_status glu_backward_jvp_composite(const fac_call_info *c, fac_tensor *grad_x, fac_tensor *grad_glu, fac_tensor *x,
                                       fac_tensor *dgrad_glu, fac_tensor *dx, int64_t dim, fac_tensor **out) {

@@ -1,4 +1,5 @@
 /* Shape and dtype rules of unary operators and activations. */
+#include "ops/meta/check.h"
 #include "ops/meta/pointwise.h"
 #include "ops_gen.h"
 #include <math.h>
@@ -144,4 +145,42 @@ fac_status prelu_kernel_backward_meta(fac_structured *s, fac_tensor *grad_output
                                       fac_tensor *weight) {
     /* No numbers of the CPU's among tensors of another device: the kernel of two outputs follows addresses only. */
     return fac__pw_n(s, (fac_tensor *[]){grad_output, self, weight}, 3, NULL, FAC_ITER_PROMOTE, 0);
+}
+
+/* ---- halves ----------------------------------------------------------------------------------------------------------- */
+
+/* The dimension of x along which it has two halves is handed to the kernel; their sizes. */
+static fac_status halved(fac_structured *s, const fac_tensor *x, int64_t dim, int64_t *sizes) {
+    FAC_CHECK(x->ndim > 0, FAC_ERR_SHAPE, "glu does not support 0-dimensional tensors");
+    FAC_TRY(fac__wrap_dim(dim, x->ndim, &s->carry[0]));
+    const int64_t d = s->carry[0], n = x->sizes[d];
+    FAC_CHECK(n % 2 == 0, FAC_ERR_SHAPE, "Halving dimension must be even, but dimension %lld is size %lld",
+              (long long)d, (long long)n);
+    FAC_CHECK(fac_dtype_is_floating((fac_dtype)x->dtype), FAC_ERR_DTYPE, "not implemented for '%s'",
+              fac_dtype_name((fac_dtype)x->dtype));
+    for (int i = 0; i < x->ndim; i++) sizes[i] = i == d ? n / 2 : x->sizes[i];
+    return FAC_OK;
+}
+static fac_status need_half(const char *name, const fac_tensor *t, const fac_tensor *x, const int64_t *sizes) {
+    FAC_TRY(fac__need_dtype(name, t, (fac_dtype)x->dtype));
+    return fac__need_sizes(name, t, sizes, x->ndim);
+}
+
+fac_status glu_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
+    int64_t half[FAC_MAX_DIMS];
+    FAC_TRY(halved(s, self, dim, half));
+    return fac_out_declare(s, 0, half, NULL, self->ndim, (fac_dtype)self->dtype, self->device);
+}
+fac_status glu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, int64_t dim) {
+    int64_t half[FAC_MAX_DIMS];
+    FAC_TRY(halved(s, self, dim, half));
+    FAC_TRY(need_half("grad_output", grad_output, self, half));
+    return fac_out_declare_like(s, 0, self, (fac_dtype)self->dtype);
+}
+fac_status glu_jvp_meta(fac_structured *s, fac_tensor *glu, fac_tensor *x, fac_tensor *dx, int64_t dim) {
+    int64_t half[FAC_MAX_DIMS];
+    FAC_TRY(halved(s, x, dim, half));
+    FAC_TRY(need_half("glu", glu, x, half));
+    FAC_TRY(need_half("dx", dx, x, x->sizes));
+    return fac_out_declare(s, 0, half, NULL, x->ndim, (fac_dtype)x->dtype, x->device);
 }

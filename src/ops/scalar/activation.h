@@ -82,6 +82,16 @@ FAC_SCALAR_FN FAC_T FAC_FN(mish_backward)(FAC_T g, FAC_T x) {
     FAC_T rest = x < 0 ? 4 * (below + 1) : 4 * square * (above + square);
     return g * (t + x * s * (rest / (d * d)));
 }
+/* a s(b), with s the sigmoid; its gradients are g s, and g a s (1 - s), its change s da + (1 - s) y db, where y is the result. */
+FAC_SCALAR_FN FAC_T FAC_FN(glu)(FAC_T a, FAC_T b) { return a * FAC_FN(sigmoid)(b); }
+FAC_SCALAR_FN void FAC_FN(glu_backward)(FAC_T g, FAC_T a, FAC_T b, FAC_T *ga, FAC_T *gb) {
+    FAC_T e = FAC_MATH(exp_minus_abs)(b), s = (b < 0 ? e : 1) / (1 + e), rest = (b < 0 ? 1 : e) / (1 + e);
+    *ga = g * s, *gb = g * a * s * rest;
+}
+FAC_SCALAR_FN FAC_T FAC_FN(glu_jvp)(FAC_T y, FAC_T b, FAC_T da, FAC_T db) {
+    FAC_T e = FAC_MATH(exp_minus_abs)(b), i = 1 / (1 + e);
+    return i * ((b < 0 ? e : 1) * da + (b < 0 ? 1 : e) * y * db);
+}
 FAC_SCALAR_FN FAC_T FAC_FN(log_sigmoid_backward)(FAC_T g, FAC_T x) { return g / (1 + FAC_MATH(exp)(x)); }
 FAC_SCALAR_FN FAC_T FAC_FN(gelu_backward)(FAC_T g, FAC_T x) {
     FAC_T pdf = (FAC_T)0.39894228040143267794 * FAC_MATH(exp)((FAC_T)-0.5 * x * x);

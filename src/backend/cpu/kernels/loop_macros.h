@@ -16,9 +16,11 @@
 #define FAC_INPUTS_1(first) const FAC_T *a = FAC_OPERAND(first, const FAC_T)
 #define FAC_INPUTS_2(first) FAC_INPUTS_1(first), *b = FAC_OPERAND((first) + 1, const FAC_T)
 #define FAC_INPUTS_3(first) FAC_INPUTS_2(first), *c = FAC_OPERAND((first) + 2, const FAC_T)
+#define FAC_INPUTS_4(first) FAC_INPUTS_3(first), *d = FAC_OPERAND((first) + 3, const FAC_T)
 #define FAC_VALUES_1 a[i]
 #define FAC_VALUES_2 a[i], b[i]
 #define FAC_VALUES_3 a[i], b[i], c[i]
+#define FAC_VALUES_4 a[i], b[i], c[i], d[i]
 /* How the numbers of a call are read is the element type's: FAC_NUMBER_OF(k). */
 #define FAC_NUMBERS_0
 #define FAC_NUMBERS_1 const FAC_T v0 = FAC_NUMBER_OF(0);

@@ -189,7 +189,7 @@ void FAC_ISA_NAME(fac__dot_i4)(const fac_row4 *w, const float *x, int64_t ldx, i
         dot_all_narrow(w, x, ldx, rows, out);
         return;
     }
-    if (w->group % (2 * PAIRS) == 0) {
+    if (!w->large && w->group % (2 * PAIRS) == 0) {
         for (; r + AT_ONCE <= rows; r += AT_ONCE) dot_rows(w, x + r * ldx, ldx, AT_ONCE, out + r);
         for (; r < rows; r++) dot_rows(w, x + r * ldx, ldx, 1, out + r);
     }

@@ -1,4 +1,5 @@
 /* Loops of elementary functions. */
+#include "backend/cpu/half.h"
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/kernels/simd_math.h"
 #include "backend/cpu/kernels/vtrig.h"
@@ -98,6 +99,19 @@ static void install_vectors(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 }
 #endif
 
+#if FAC_ISA_LEVEL >= 2
+VECTOR_LOOP(vtanh_f32, float, fac_vf32, fac__vtanh)
+typedef uint16_t codes __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
+static inline codes vtanh_of_bf16(codes x) {
+    uint16_t v[FAC_LANES_F32];
+    memcpy(v, &x, sizeof v);
+    fac_store_bf16(v, fac__vtanh(fac_load_bf16(v)));
+    memcpy(&x, v, sizeof x);
+    return x;
+}
+VECTOR_LOOP(vtanh_bf16, uint16_t, codes, vtanh_of_bf16)
+#endif
+
 #if FAC_ISA_LEVEL >= 1
 #define FAC_LOOPS_BF16(X) X(exp, FAC_BF16_ONE) X(tanh, FAC_BF16_ONE)
 FAC_LOOPS_BF16(FAC_BF16_LOOP)
@@ -112,5 +126,8 @@ void FAC_ISA_NAME(fac__install_math)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 #endif
 #if FAC_ISA_LEVEL >= 1
     FAC_LOOPS_BF16(FAC_BF16_INSTALL)
+#endif
+#if FAC_ISA_LEVEL >= 2
+    table[FAC_LOOP_tanh][FAC_F32] = vtanh_f32, table[FAC_LOOP_tanh][FAC_BF16] = vtanh_bf16;
 #endif
 }

@@ -10,9 +10,11 @@
 #define K_INPUTS_1(first) const FAC_T a = K_INPUT(first)
 #define K_INPUTS_2(first) K_INPUTS_1(first), b = K_INPUT(first + 1)
 #define K_INPUTS_3(first) K_INPUTS_2(first), c = K_INPUT(first + 2)
+#define K_INPUTS_4(first) K_INPUTS_3(first), d = K_INPUT(first + 3)
 #define K_VALUES_1 a
 #define K_VALUES_2 a, b
 #define K_VALUES_3 a, b, c
+#define K_VALUES_4 a, b, c, d
 #define K_NUMBERS_0
 #define K_NUMBERS_1 const FAC_T v0 = K_NUMBER_OF(0);
 #define K_NUMBERS_2 K_NUMBERS_1 const FAC_T v1 = K_NUMBER_OF(1);
