@@ -88,6 +88,28 @@ static void pooled_allocator_reuses_large_blocks_that_fit_well(void **state) {
     a->free(a, big, 7 << 20);
 }
 
+/* However much of other sizes lies idle, a size that is in use now is kept: what was freed longest ago goes instead. */
+static void pooled_allocator_forgets_the_sizes_of_long_ago(void **state) {
+    (void)state;
+    if (!FAC_FREELISTS) skip(); /* nothing is reused */
+    const fac_allocator *a = fac_allocator_pooled();
+    fac_memory_trim();
+    const int64_t base = fac_memory_get_stats().reserved;
+    char *blocks[40];
+    for (int i = 0; i < 40; i++) blocks[i] = a->alloc(a, 4 << 20);
+    for (int i = 0; i < 40; i++) a->free(a, blocks[i], 4 << 20);
+    const int64_t full = fac_memory_get_stats().reserved;
+    a->free(a, a->alloc(a, 1 << 20), 1 << 20);
+    memory_hook_fail(0, false);
+    for (int i = 0; i < 10; i++) a->free(a, a->alloc(a, 1 << 20), 1 << 20);
+    assert_int_equal(memory_hook_requests(), 0);
+    assert_true(fac_memory_get_stats().reserved <= full + (1 << 20));
+    for (int i = 0; i < 3000; i++) a->free(a, a->alloc(a, 10000 + i * 5000), 10000 + i * 5000);
+    assert_true(fac_memory_get_stats().reserved <= full + (1 << 20));
+    fac_memory_trim();
+    assert_int_equal(fac_memory_get_stats().reserved, base);
+}
+
 static void pooled_allocator_counts_bytes(void **state) {
     (void)state;
     const fac_allocator *a = fac_allocator_pooled();
@@ -254,7 +276,8 @@ FAC_TEST_MAIN(FAC_TEST(S057_immediate_allocator_gives_aligned_blocks_of_every_si
               FAC_TEST(E33_pooled_allocator_gives_aligned_blocks_of_every_size),
               FAC_TEST(S057_allocator_failure_is_an_error_with_the_size),
               FAC_TEST(pooled_allocator_reuses_small_blocks),
-              FAC_TEST(pooled_allocator_reuses_large_blocks_that_fit_well), FAC_TEST(pooled_allocator_counts_bytes),
+              FAC_TEST(pooled_allocator_reuses_large_blocks_that_fit_well),
+              FAC_TEST(pooled_allocator_forgets_the_sizes_of_long_ago), FAC_TEST(pooled_allocator_counts_bytes),
               FAC_TEST(pooled_allocator_trim_gives_everything_idle_back),
               FAC_TEST(pooled_allocator_gives_idle_blocks_back_before_it_fails),
               FAC_TEST(pooled_allocator_is_safe_between_threads),

@@ -5,7 +5,8 @@
    out, so that idle slabs can be given back.
 
    Large blocks carry a header that says what they hold. Free ones are kept in one array sorted by size; a request takes the
-   smallest that fits and wastes at most a quarter. The idle ones together never exceed the most that was in use at once.
+   smallest that fits and wastes at most a quarter. The idle ones together never exceed the most that was in use at once:
+   those that were freed longest ago make room for the next.
    Blocks of 4 MB and more ask the kernel for huge pages. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/fft/fft.h"
@@ -31,14 +32,17 @@ typedef struct slab {
 } slab;
 
 typedef struct large {
-    size_t room; /* usable bytes after the header */
+    size_t room;                 /* usable bytes after the header */
+    struct large *older, *newer; /* of an idle block: when it was freed */
 } large;
+_Static_assert(sizeof(large) <= HEADER, "a block's header holds what is known of it");
 
-static fac_mutex lock = FAC_MUTEX_INIT; /* the four below */
+static fac_mutex lock = FAC_MUTEX_INIT; /* all below but the counts */
 static slab *partial[FAC_POOL_CLASSES];
 static struct {
     large **v; /* sorted by room */
     size_t n, cap;
+    large *oldest, *newest;
 } idle;
 static size_t idle_bytes;
 static size_t large_used, large_peak;
@@ -229,6 +233,8 @@ static size_t idle_find(size_t n) {
 static large *idle_remove(size_t i) {
     large *b = idle.v[i];
     memmove(idle.v + i, idle.v + i + 1, (--idle.n - i) * sizeof *idle.v);
+    *(b->older ? &b->older->newer : &idle.oldest) = b->newer;
+    *(b->newer ? &b->newer->older : &idle.newest) = b->older;
     idle_bytes -= b->room;
     FAC_INVARIANT(idle_is_valid());
     return b;
@@ -275,34 +281,61 @@ static void *large_alloc(size_t bytes) {
     return (char *)b + HEADER;
 }
 
-/* False if the block should go back to the system instead. */
-static bool keep_idle(large *b) {
-    size_t limit = large_peak > KEEP_IDLE ? large_peak : KEEP_IDLE;
-    if (idle_bytes + b->room > limit) return false;
-    if (idle.n == idle.cap) { /* by the hook: running out here is no error */
-        size_t cap = idle.cap ? idle.cap * 2 : 64;
-        large **v = fac__memory_hook.alloc(fac__memory_hook.ctx, cap * sizeof *v, _Alignof(max_align_t));
-        if (!v) return false;
-        if (idle.n) memcpy(v, idle.v, idle.n * sizeof *v);
-        fac__free(idle.v);
-        idle.v = v;
-        idle.cap = cap;
+/* Under the lock: takes out the block that was freed longest ago. */
+static large *idle_remove_oldest(void) {
+    size_t i = idle_find(idle.oldest->room);
+    while (idle.v[i] != idle.oldest) i++;
+    return idle_remove(i);
+}
+
+/* Under the lock: whether there is a place for one more in the array. By the hook: running out here is no error. */
+static bool idle_has_place(void) {
+    if (idle.n < idle.cap) return true;
+    size_t cap = idle.cap ? idle.cap * 2 : 64;
+    large **v = fac__memory_hook.alloc(fac__memory_hook.ctx, cap * sizeof *v, _Alignof(max_align_t));
+    if (!v) return false;
+    if (idle.n) memcpy(v, idle.v, idle.n * sizeof *v);
+    fac__free(idle.v);
+    idle.v = v;
+    idle.cap = cap;
+    return true;
+}
+
+/* Under the lock: keeps the block. What should go back to the system instead is linked by `newer`. */
+static large *keep_idle(large *b) {
+    const size_t limit = large_peak > KEEP_IDLE ? large_peak : KEEP_IDLE;
+    large *out = NULL;
+    while (idle.oldest && idle_bytes + b->room > limit) {
+        large *old = idle_remove_oldest();
+        old->newer = out;
+        out = old;
+    }
+    if (!idle_has_place()) {
+        b->newer = out;
+        return b;
     }
     size_t i = idle_find(b->room);
     memmove(idle.v + i + 1, idle.v + i, (idle.n++ - i) * sizeof *idle.v);
     idle.v[i] = b;
+    b->older = idle.newest;
+    b->newer = NULL;
+    *(idle.newest ? &idle.newest->newer : &idle.oldest) = b;
+    idle.newest = b;
     idle_bytes += b->room;
     FAC_INVARIANT(idle_is_valid());
-    return true;
+    return out;
 }
 
 static void large_free(void *p) {
     large *b = (large *)(void *)((char *)p - HEADER);
     fac__mutex_lock(&lock);
     large_used -= b->room;
-    bool kept = keep_idle(b);
+    large *out = keep_idle(b);
     fac__mutex_unlock(&lock);
-    if (!kept) system_free(b);
+    for (large *next; out; out = next) {
+        next = out->newer;
+        system_free(out);
+    }
 }
 
 /* ---- the allocator --------------------------------------------------------------------------------------------------------------- */
