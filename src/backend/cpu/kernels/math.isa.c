@@ -109,12 +109,14 @@ static inline codes vtanh_of_bf16(codes x) {
     memcpy(&x, v, sizeof x);
     return x;
 }
-VECTOR_LOOP(vtanh_bf16, uint16_t, codes, vtanh_of_bf16)
+VECTOR_LOOP(loop_tanh_bf16, uint16_t, codes, vtanh_of_bf16)
 #endif
 
 #if FAC_ISA_LEVEL >= 1
-#define FAC_LOOPS_BF16(X) X(exp, FAC_BF16_ONE) X(tanh, FAC_BF16_ONE)
-FAC_LOOPS_BF16(FAC_BF16_LOOP)
+FAC_BF16_LOOP(exp, FAC_BF16_ONE)
+#if FAC_ISA_LEVEL == 1
+FAC_BF16_LOOP(tanh, FAC_BF16_ONE)
+#endif
 #endif
 
 void FAC_ISA_NAME(fac__install_math)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
@@ -125,9 +127,10 @@ void FAC_ISA_NAME(fac__install_math)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_vectors(table);
 #endif
 #if FAC_ISA_LEVEL >= 1
-    FAC_LOOPS_BF16(FAC_BF16_INSTALL)
+    FAC_BF16_INSTALL(exp, )
+    FAC_BF16_INSTALL(tanh, )
 #endif
 #if FAC_ISA_LEVEL >= 2
-    table[FAC_LOOP_tanh][FAC_F32] = vtanh_f32, table[FAC_LOOP_tanh][FAC_BF16] = vtanh_bf16;
+        table[FAC_LOOP_tanh][FAC_F32] = vtanh_f32;
 #endif
 }
