@@ -131,6 +131,6 @@ void FAC_ISA_NAME(fac__install_math)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     FAC_BF16_INSTALL(tanh, )
 #endif
 #if FAC_ISA_LEVEL >= 2
-        table[FAC_LOOP_tanh][FAC_F32] = vtanh_f32;
+    table[FAC_LOOP_tanh][FAC_F32] = vtanh_f32;
 #endif
 }
