@@ -172,8 +172,12 @@ static void merge(worst *all, const worst *one) {
     if (one->error > all->error) all->error = one->error, all->at = one->at, all->got = one->got;
 }
 
-/* A half is rounded from a float, which may lie on the other side of the middle between two halves. */
-static double allowed(const kind *k, double bound) { return is_half(k) ? 0.5 + ldexp(bound, k->digits - 24) : bound; }
+/* A half is rounded from a float, which may lie on the other side of the middle between two halves; one for a bfloat16 may be a fit of
+   less than a float's digits. */
+static double allowed(const kind *k, double bound) {
+    const double half = 0.5 + ldexp(bound, k->digits - 24);
+    return !is_half(k) ? bound : k->dtype == FAC_BF16 ? fmax(half, 0.505) : half;
+}
 
 /* False if a call failed or a result is too far off. */
 static bool measure(const accuracy_function *f, const kind *k, uint64_t stride, uint64_t numbers, int workers) {

@@ -234,23 +234,93 @@ static fac_status block_columns(fac_tensors l, int64_t *out) {
     return FAC_OK;
 }
 
+/* Whether only kernels would see how the result is made. */
+static bool is_plain_list(fac_tensors l) {
+    for (size_t i = 0; i < l.n; i++)
+        if (fac__wants_derivative(l.v[i]) || !fac__may_write(l.v[i], l.v[0]) ||
+            !fac_device_equal(l.v[i]->device, l.v[0]->device))
+            return false;
+    return true;
+}
+
+static fac_status fill_zero(fac_tensor *rows, int64_t start, int64_t n) {
+    fac_tensor *part;
+    FAC_TRY(fac__narrow_view(rows, 1, start, n, &part));
+    const fac_status st = fac__fill_below(part, fac_scalar_i_(0));
+    fac__unref(part);
+    return st;
+}
+
+/* Each element of the rows is written once. */
+static fac_status write_rows(fac_tensor *rows, fac_tensor *block, int64_t before) {
+    const int64_t own = block->sizes[1], after = before + own;
+    fac_tensor *place;
+    FAC_TRY(fill_zero(rows, 0, before));
+    FAC_TRY(fill_zero(rows, after, rows->sizes[1] - after));
+    FAC_TRY(fac__narrow_view(rows, 1, before, own, &place));
+    const fac_status st = fac__copy_below(place, block);
+    fac__unref(place);
+    return st;
+}
+
+static fac_status write_blocks(fac_tensors blocks, fac_tensor *whole) {
+    fac_status st = FAC_OK;
+    for (int64_t i = 0, row = 0, column = 0; st == FAC_OK && i < (int64_t)blocks.n; i++) {
+        fac_tensor *block = blocks.v[i], *rows;
+        FAC_TRY(fac__narrow_view(whole, 0, row, block->sizes[0], &rows));
+        st = write_rows(rows, block, column);
+        fac__unref(rows);
+        row += block->sizes[0], column += block->sizes[1];
+    }
+    return st;
+}
+
+/* `blocks` are matrices. */
+static fac_status place_blocks(fac_tensors blocks, int64_t columns, fac_tensor **out) {
+    joined j = {.sizes = {0, columns}, .ndim = 2, .format = FAC_CONTIGUOUS};
+    fac_promotion types = {0};
+    for (size_t i = 0; i < blocks.n; i++) {
+        fac__promote_tensor(&types, blocks.v[i]);
+        FAC_CHECK(fac__add(j.sizes[0], blocks.v[i]->sizes[0], &j.sizes[0]), FAC_ERR_OVERFLOW,
+                  "the rows add up to more than 64 bits hold");
+    }
+    j.dtype = fac__promote_result(&types);
+    fac_tensor *whole;
+    FAC_TRY(empty_joined(&j, blocks.v[0]->device, &whole));
+    const fac_status st = write_blocks(blocks, whole);
+    if (st == FAC_OK)
+        *out = whole;
+    else
+        fac__unref(whole);
+    return st;
+}
+
+/* The rows of each block, joined; `blocks` become them. */
+static fac_status join_blocks(fac_tensor **blocks, size_t n, int64_t columns, fac_tensor **out) {
+    int64_t before = 0;
+    for (size_t i = 0; i < n; i++) {
+        const int64_t own = blocks[i]->sizes[1];
+        blocks[i] = fac__s_constant_pad_nd(blocks[i], FAC_INTS(before, columns - before - own), fac_scalar_i_(0));
+        before += own;
+        if (!blocks[i]) return fac_error();
+    }
+    return fac__c_cat((fac_tensors){blocks, n}, 0, out);
+}
+
 fac_status block_diag_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor **out) {
     (void)c;
-    int64_t columns, before = 0;
+    int64_t columns;
     FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "block_diag expects a non-empty list of Tensors");
     FAC_TRY(block_columns(tensors, &columns));
-    fac_tensor **rows = fac__alloc_array(tensors.n, sizeof *rows);
-    if (!rows) return fac_error();
+    fac_tensor **matrices = fac__alloc_array(tensors.n, sizeof *matrices);
+    if (!matrices) return fac_error();
     FAC_SCOPE(s);
     fac_status st = FAC_OK;
-    for (size_t i = 0; i < tensors.n && st == FAC_OK; i++) {
-        fac_tensor *block = fac__s_atleast_2d(tensors.v[i]);
-        int64_t own = block ? block->sizes[1] : 0;
-        rows[i] = fac__s_constant_pad_nd(block, FAC_INTS(before, columns - before - own), fac_scalar_i_(0));
-        before += own;
-        if (!rows[i]) st = fac_error();
-    }
-    if (st == FAC_OK) st = fac__c_cat((fac_tensors){rows, tensors.n}, 0, out);
-    fac__free(rows);
+    for (size_t i = 0; i < tensors.n && st == FAC_OK; i++)
+        if (!(matrices[i] = fac__s_atleast_2d(tensors.v[i]))) st = fac_error();
+    if (st == FAC_OK)
+        st = is_plain_list(tensors) ? place_blocks((fac_tensors){matrices, tensors.n}, columns, out)
+                                    : join_blocks(matrices, tensors.n, columns, out);
+    fac__free(matrices);
     return st;
 }

@@ -44,23 +44,56 @@ static fac_status multiples(fac_tensor *wide, int64_t count, const sequence *s, 
     return st;
 }
 
-/* to[k] = sign * from[-k], which lie apart. */
-static void turn(double *restrict to, const double *restrict from, int64_t n, double sign) {
-    for (int64_t k = 0; k < n; k++) to[k] = sign * from[-k];
+/* to[k] = -from[-k], which lie apart. */
+static void turn_negated(double *restrict to, const double *restrict from, int64_t n) {
+    for (int64_t k = 0; k < n; k++) to[k] = -from[-k];
+}
+
+/* The same of items as they are, four at a time if they are floats; those of common sizes without a call for each. */
+static void turn(char *to, const char *from, int64_t n, int64_t item) {
+    typedef uint32_t four __attribute__((vector_size(16)));
+    int64_t k = 0;
+    for (; item == sizeof(float) && k + 4 <= n; k += 4) {
+        four v;
+        memcpy(&v, from - (k + 3) * item, sizeof v);
+        v = __builtin_shufflevector(v, v, 3, 2, 1, 0);
+        memcpy(to + k * item, &v, sizeof v);
+    }
+    for (; item == 8 && k < n; k++) memcpy(to + k * 8, from - k * 8, 8);
+    for (; item == 2 && k < n; k++) memcpy(to + k * 2, from - k * 2, 2);
+    for (; k < n; k++) memcpy(to + k * item, from - k * item, (size_t)item);
+}
+
+/* Elements of t on the CPU from number `half` on, which mirror those before. */
+static void mirror(fac_tensor *t, int64_t half, int64_t n) {
+    const int64_t item = fac__item_size(t);
+    char *v = fac__data(t);
+    if (half < t->numel) turn(v + half * item, v + (n - 1 - half) * item, t->numel - half, item);
+}
+
+static fac_status copy_first(fac_tensor *t, fac_tensor *wide) {
+    fac_tensor *first;
+    FAC_TRY(fac__narrow_view(t, 0, 0, wide->numel, &first));
+    const fac_status st = fac__copy_below(first, wide);
+    fac__unref(first);
+    return st;
 }
 
 static fac_status fill(fac_tensor *t, const sequence *s, int64_t n, const double *numbers) {
     fac_tensor *wide = NULL;
+    const bool here = t->device.type == FAC_CPU; /* which mirrors what is rounded already */
     const int64_t count = t->numel, made = fac__min(count, n / 2 + 1), half = s->after ? n / 2 + n % 2 : count;
-    FAC_TRY(fac__empty(&count, 1, FAC_F64, fac_device_make(FAC_CPU, 0), &wide));
+    const int64_t kept = here && s->after == MIRRORED ? made : count;
+    FAC_TRY(fac__empty(&kept, 1, FAC_F64, fac_device_make(FAC_CPU, 0), &wide));
     double *v = fac__data(wide);
     fac_status st = multiples(wide, made, s, numbers);
     if (st == FAC_OK) {
         if (s->make) s->make(v, made, numbers);
-        if (half < count && s->after == MIRRORED) turn(v + half, v + n - 1 - half, count - half, 1);
-        if (half < count && s->after == NEGATED_FROM_END) turn(v + half, v + n - half, count - half, -1);
-        st = fac__copy_below(t, wide);
+        if (s->after == MIRRORED && !here) mirror(wide, half, n);
+        if (half < count && s->after == NEGATED_FROM_END) turn_negated(v + half, v + n - half, count - half);
+        st = copy_first(t, wide);
     }
+    if (st == FAC_OK && s->after == MIRRORED && here) mirror(t, half, n);
     fac__unref(wide);
     return st;
 }

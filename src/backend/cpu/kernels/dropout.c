@@ -141,13 +141,11 @@ static void sample_with_replacement(const multinomial_job *j, int64_t row, doubl
     for (int64_t s = 0; s < j->samples; s++) {
         double u =
             fac__uniform_f64(fac__random_u64(j->drawn.seed, j->drawn.offset, row * j->samples + s)) * w[j->n - 1];
-        int64_t low = 0, high = last;
-        while (low < high) {
-            int64_t mid = low + (high - low) / 2;
-            if (w[mid] > u)
-                high = mid;
-            else
-                low = mid + 1;
+        int64_t low = 0; /* the index is within low ... low + more; no branch depends on where */
+        for (int64_t more = last; more > 0;) {
+            const int64_t half = (more + 1) / 2;
+            low += w[low + half - 1] > u ? 0 : half;
+            more -= half;
         }
         out[s] = low;
     }

@@ -226,48 +226,41 @@ fac_status weight_int4pack_mm_cpu(const fac_call_info *c, fac_tensor *self, fac_
 /* ---- embeddings ----------------------------------------------------------------------------------------------------------------- */
 
 typedef struct look_ups {
-    const uint8_t *table;
-    const void *indices;
-    bool wide, four;        /* int64 indices; codes of 4 bits */
-    int64_t rows, bytes, n; /* of the table, of its rows, of a result's row */
+    fac_rows_of_codes rows;
+    bool four; /* codes of 4 bits */
     float *out;
 } look_ups;
 
-static int64_t index_at(const look_ups *l, int64_t i) {
-    return l->wide ? ((const int64_t *)l->indices)[i] : ((const int32_t *)l->indices)[i];
+static fac_status look_up_range(void *context, int64_t begin, int64_t end) {
+    const look_ups *l = context;
+    float *out = l->out + begin * l->rows.n;
+    if (l->four)
+        FAC_ISA_PICK(fac__look_up_4)(&l->rows, begin, end, out);
+    else
+        FAC_ISA_PICK(fac__look_up_8)(&l->rows, begin, end, out);
+    return FAC_OK;
 }
 
-static fac_status look_up_range(void *context, int64_t begin, int64_t end) {
-    enum { AHEAD = 8 };
-    const look_ups *l = context;
-    for (int64_t i = begin; i < end; i++) {
-        if (i + AHEAD < end) {
-            const uint8_t *later = l->table + index_at(l, i + AHEAD) * l->bytes;
-            __builtin_prefetch(later);
-            __builtin_prefetch(later + l->bytes - 1);
-        }
-        const uint8_t *row = l->table + index_at(l, i) * l->bytes;
-        float *out = l->out + i * l->n;
-        if (l->four)
-            FAC_ISA_PICK(fac__look_up_4)(row, l->n, out);
-        else
-            FAC_ISA_PICK(fac__look_up_8)(row, l->n, out);
+static fac_status check_indices(const fac_rows_of_codes *r, int64_t n, int64_t rows) {
+    if (FAC_ISA_PICK(fac__code_rows_within)(r, n, rows)) return FAC_OK;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = fac__code_row(r, i);
+        FAC_CHECK(at >= 0 && at < rows, FAC_ERR_INDEX, "index %lld is out of range for a table of %lld rows",
+                  (long long)at, (long long)rows);
     }
     return FAC_OK;
 }
 
 static fac_status look_up_rows(look_ups *l, const fac_tensor *table, const fac_tensor *indices, fac_tensor **out) {
     int64_t sizes[FAC_MAX_DIMS];
-    if (indices->numel) l->indices = fac__data(indices);
-    for (int64_t i = 0; i < indices->numel; i++)
-        FAC_CHECK(index_at(l, i) >= 0 && index_at(l, i) < l->rows, FAC_ERR_INDEX,
-                  "index %lld is out of range for a table of %lld rows", (long long)index_at(l, i), (long long)l->rows);
+    if (indices->numel) l->rows.indices = fac__data(indices);
+    FAC_TRY(check_indices(&l->rows, indices->numel, table->sizes[0]));
     for (int d = 0; d < indices->ndim; d++) sizes[d] = indices->sizes[d];
-    sizes[indices->ndim] = l->n;
+    sizes[indices->ndim] = l->rows.n;
     FAC_TRY(fac__empty(sizes, indices->ndim + 1, FAC_F32, table->device, out));
     if (!(*out)->numel) return FAC_OK;
-    l->table = fac__data(table), l->out = fac__data(*out);
-    return fac__parallel_for(0, indices->numel, fac__grain(FAC_GRAIN, l->n), look_up_range, l);
+    l->rows.table = fac__data(table), l->out = fac__data(*out);
+    return fac__parallel_for(0, indices->numel, fac__grain(FAC_GRAIN, l->rows.n), look_up_range, l);
 }
 
 static fac_status look_up(fac_tensor *weight, fac_tensor *indices, bool four, fac_tensor **out) {
@@ -277,11 +270,8 @@ static fac_status look_up(fac_tensor *weight, fac_tensor *indices, bool four, fa
     fac_status st = fac__cpu_contiguous(indices, &list);
     if (st == FAC_OK) {
         const int64_t bytes = weight->sizes[1], codes = bytes - (four ? 4 : 8);
-        look_ups l = {.wide = indices->dtype == FAC_I64,
-                      .four = four,
-                      .rows = weight->sizes[0],
-                      .bytes = bytes,
-                      .n = four ? 2 * codes : codes};
+        look_ups l = {.rows = {.wide = indices->dtype == FAC_I64, .bytes = bytes, .n = four ? 2 * codes : codes},
+                      .four = four};
         st = look_up_rows(&l, table, list, out);
     }
     fac__unref(list);

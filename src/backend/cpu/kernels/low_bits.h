@@ -23,9 +23,23 @@ FAC_ISA_DECLARE(void, fac__dot_i4, (const fac_row4 *w, const float *x, int64_t l
 /* out[i] = the weight of column i. */
 FAC_ISA_DECLARE(void, fac__unpack_i4, (const fac_row4 *w, float *out));
 
-/* out[i] = code[i] * scale + least, of n codes of 8 bits, or of 4 with the even ones in the low halves of bytes. The two numbers follow
-   the codes, in float32 and in float16. */
-FAC_ISA_DECLARE(void, fac__look_up_8, (const uint8_t *row, int64_t n, float *out));
-FAC_ISA_DECLARE(void, fac__look_up_4, (const uint8_t *row, int64_t n, float *out));
+/* A table whose rows are n codes of 8 bits, or of 4 with the even ones in the low halves of bytes, and two numbers, scale and least, in
+   float32 and in float16; and indices of rows. */
+typedef struct fac_rows_of_codes {
+    const uint8_t *table;
+    const void *indices;
+    bool wide;        /* int64 indices, else int32 */
+    int64_t bytes, n; /* of a row; its codes */
+} fac_rows_of_codes;
+
+static inline int64_t fac__code_row(const fac_rows_of_codes *r, int64_t i) {
+    return r->wide ? ((const int64_t *)r->indices)[i] : ((const int32_t *)r->indices)[i];
+}
+
+/* Whether n indices are of a table of `rows` rows: the sign of neither it nor of what lacks to the last one is set. */
+FAC_ISA_DECLARE(bool, fac__code_rows_within, (const fac_rows_of_codes *r, int64_t n, int64_t rows));
+/* Rows of n numbers, code * scale + least, for indices begin to end. */
+FAC_ISA_DECLARE(void, fac__look_up_8, (const fac_rows_of_codes *r, int64_t begin, int64_t end, float *out));
+FAC_ISA_DECLARE(void, fac__look_up_4, (const fac_rows_of_codes *r, int64_t begin, int64_t end, float *out));
 
 #endif

@@ -210,24 +210,25 @@ void FAC_ISA_NAME(fac__unpack_i4)(const fac_row4 *w, float *out) {
 /* ---- rows of a table ------------------------------------------------------------------------------------------------------- */
 
 #if FAC_ISA_LEVEL >= 2
-static inline __m512 values_of(__m128i codes, const float *pair) {
-    const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes)), _mm512_set1_ps(pair[0]));
-    return _mm512_add_ps(scaled, _mm512_set1_ps(pair[1]));
+static inline void look_up_some(const uint8_t *row, __m512 scale, __m512 least, float *out) {
+    const __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)row));
+    _mm512_storeu_ps(out, _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(codes), scale), least));
 }
 #endif
 
-void FAC_ISA_NAME(fac__look_up_8)(const uint8_t *restrict row, int64_t n, float *restrict out) {
+static inline void look_up_8(const uint8_t *restrict row, int64_t n, float *restrict out) {
     float pair[2];
     memcpy(pair, row + n, sizeof pair);
     int64_t i = 0;
 #if FAC_ISA_LEVEL >= 2
-    for (; i + V <= n; i += V)
-        _mm512_storeu_ps(out + i, values_of(_mm_loadu_si128((const __m128i *)(const void *)(row + i)), pair));
-    const __mmask16 m = (__mmask16)((1 << (n - i)) - 1);
-    if (m) _mm512_mask_storeu_ps(out + i, m, values_of(_mm_maskz_loadu_epi8(m, row + i), pair));
-#else
-    for (; i < n; i++) out[i] = (float)row[i] * pair[0] + pair[1];
+    const __m512 scale = _mm512_set1_ps(pair[0]), least = _mm512_set1_ps(pair[1]);
+    for (; i + V <= n; i += V) look_up_some(row + i, scale, least, out + i);
+    if (i < n && n >= V) { /* the last ones, some of them again */
+        look_up_some(row + n - V, scale, least, out + n - V);
+        return;
+    }
 #endif
+    for (; i < n; i++) out[i] = (float)row[i] * pair[0] + pair[1];
 }
 
 /* Of float16. */
@@ -241,15 +242,14 @@ static inline float number_at(const uint8_t *at) {
 #endif
 }
 
-void FAC_ISA_NAME(fac__look_up_4)(const uint8_t *restrict row, int64_t n, float *restrict out) {
+static inline void look_up_4(const uint8_t *restrict row, int64_t n, float *restrict out) {
     const float scale = number_at(row + n / 2), least = number_at(row + n / 2 + 2);
-    float table[16];
     int64_t i = 0;
-    for (int q = 0; q < 16; q++) table[q] = (float)q * scale + least;
 #if FAC_ISA_LEVEL >= 2
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
                   high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
-    const __m512 values = _mm512_loadu_ps(table);
+    const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512 values = _mm512_add_ps(_mm512_mul_ps(codes, _mm512_set1_ps(scale)), _mm512_set1_ps(least));
     for (; i + 2 * PAIRS <= n; i += 2 * PAIRS) {
         __m512 even, odd;
         look_up_pairs(row + i / 2, values, &even, &odd);
@@ -257,5 +257,33 @@ void FAC_ISA_NAME(fac__look_up_4)(const uint8_t *restrict row, int64_t n, float 
         _mm512_storeu_ps(out + i + 16, _mm512_permutex2var_ps(even, high, odd));
     }
 #endif
-    for (; i < n; i++) out[i] = table[row[i / 2] >> (i % 2 * 4) & 15];
+    for (; i < n; i++) out[i] = (float)(row[i / 2] >> (i % 2 * 4) & 15) * scale + least;
+}
+
+bool FAC_ISA_NAME(fac__code_rows_within)(const fac_rows_of_codes *r, int64_t n, int64_t rows) {
+    const int64_t *wide = r->indices;
+    const int32_t *narrow = r->indices;
+    uint64_t outside = 0;
+    for (int64_t i = 0; r->wide && i < n; i++) outside |= (uint64_t)wide[i] | ((uint64_t)rows - 1 - (uint64_t)wide[i]);
+    for (int64_t i = 0; !r->wide && i < n; i++)
+        outside |= (uint64_t)narrow[i] | ((uint64_t)rows - 1 - (uint64_t)narrow[i]);
+    return !(outside >> 63);
+}
+
+/* The rows of indices to come are fetched meanwhile. */
+static inline const uint8_t *row_ahead(const fac_rows_of_codes *r, int64_t i, int64_t end) {
+    enum { AHEAD = 8 };
+    if (i + AHEAD < end) {
+        const uint8_t *later = r->table + fac__code_row(r, i + AHEAD) * r->bytes;
+        __builtin_prefetch(later);
+        __builtin_prefetch(later + r->bytes - 1);
+    }
+    return r->table + fac__code_row(r, i) * r->bytes;
+}
+
+void FAC_ISA_NAME(fac__look_up_8)(const fac_rows_of_codes *r, int64_t begin, int64_t end, float *out) {
+    for (int64_t i = begin; i < end; i++, out += r->n) look_up_8(row_ahead(r, i, end), r->n, out);
+}
+void FAC_ISA_NAME(fac__look_up_4)(const fac_rows_of_codes *r, int64_t begin, int64_t end, float *out) {
+    for (int64_t i = begin; i < end; i++, out += r->n) look_up_4(row_ahead(r, i, end), r->n, out);
 }

@@ -158,7 +158,19 @@ static void prefix_f64(scan_op op, double *x, int64_t n, double *acc) {
     *acc = a;
 }
 
-/* The same of integers, which wrap. */
+/* Of running logarithms, the first ones until they are finite, and all that may differ by much, come one by one. */
+static void prefix_log_sum(double *x, int64_t n, double *acc) {
+    double a = *acc;
+    int64_t i = 0;
+    for (; i < n && !isfinite(a); i++) x[i] = a = log_add(a, x[i]);
+    if (i < n && FAC_ISA_PICK(fac__prefix_log_sum_f64)(x + i, n - i, a))
+        a = x[n - 1];
+    else
+        for (; i < n; i++) x[i] = a = log_add(a, x[i]);
+    *acc = a;
+}
+
+/* Of integers, which wrap. */
 static void prefix_i64(scan_op op, int64_t *x, int64_t n, int64_t *acc) {
     uint64_t a = (uint64_t)*acc;
     if (op == SCAN_SUM) {
@@ -270,6 +282,8 @@ static void scan_line(const scan *s, const fac_cursor *c) {
         }
         if (plain && s->op == SCAN_SUM && s->out_dtype != FAC_F64)
             acc.f64 = FAC_ISA_PICK(fac__prefix_sum_f64)(tile.f64, m, acc.f64);
+        else if (s->kind == FAC_ACC_F64 && s->op == SCAN_LOGSUMEXP && s->out_dtype != FAC_F64)
+            prefix_log_sum(tile.f64, m, &acc.f64);
         else if (plain)
             prefix_f64(s->op, tile.f64, m, &acc.f64);
         else if (indices && s->kind == FAC_ACC_F64)

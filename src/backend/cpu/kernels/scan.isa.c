@@ -1,6 +1,7 @@
 /* An element waits for the one before it, so that several go side by side: eight of a sum, whose own is found apart, one each of four
    lines, or with AVX-512 sixteen of a line's running extremes. */
 #include "backend/cpu/kernels/scan.h"
+#include "backend/cpu/kernels/simd_math.h"
 #include "backend/cpu/simd.h"
 
 typedef uint64_t eight __attribute__((vector_size(64), aligned(8)));
@@ -19,6 +20,17 @@ int64_t FAC_ISA_NAME(fac__prefix_sum_i64)(const int64_t *x, int64_t *out, int64_
     }
     for (; i < n; i++) out[i] = (int64_t)(sum += (uint64_t)x[i]);
     return (int64_t)sum;
+}
+
+/* The error is some units in the last place of 16 at most. */
+bool FAC_ISA_NAME(fac__prefix_log_sum_f64)(double *x, int64_t n, double before) {
+    double most = before, sum = 0;
+    for (int64_t i = 0; i < n; i++) most = x[i] > most ? x[i] : most;
+    if (!(most - before <= 16)) return false;
+    for (int64_t i = 0; i < n; i++) x[i] = FAC_SIMD(exp, f64)(x[i] - before);
+    for (int64_t i = 0; i < n; i++) x[i] = sum += x[i];
+    for (int64_t i = 0; i < n; i++) x[i] = before + FAC_SIMD(log1p, f64)(x[i]);
+    return true;
 }
 
 #if FAC_ISA_LEVEL >= 2
