@@ -73,6 +73,38 @@ static void conv2d_matches_its_definition(void **state) {
         }
 }
 
+/* Sums wrap, whatever they are computed in: those of narrow dtypes are those of i64, cut. */
+static void convolutions_of_integers_wrap(void **state) {
+    (void)state;
+    static const fac_dtype types[] = {FAC_U8, FAC_I8, FAC_I16, FAC_I32};
+    static const double scale[] = {300, 300, 70000, 5e9};
+    for (size_t i = 0; i < FAC_COUNT(types) * 12; i++) {
+        FAC_SCOPE(s);
+        const fac_dtype d = types[i / 12];
+        const int64_t stride = 1 + (int64_t)i % 2, groups = 1 + (int64_t)i / 2 % 2,
+                      width = 5 + 13 * ((int64_t)i / 4 % 3);
+        fac_tensor *given[3] = {random_of(FAC_F64, FAC_INTS(2, 4, 9, width)),
+                                random_of(FAC_F64, FAC_INTS(4, 4 / groups, 3, 3)), random_of(FAC_F64, FAC_INTS(4))};
+        fac_tensor *few[3], *wide[3];
+        for (int k = 0; k < 3; k++) {
+            few[k] = fac_to_dtype(fac_to_dtype(fac_mul(given[k], scale[i / 12]), FAC_I64), d);
+            wide[k] = fac_to_dtype(few[k], FAC_I64);
+        }
+        fac_tensor *y = fac_conv2d(few[0], few[1], few[2], .stride = stride, .padding = 1, .groups = groups),
+                   *z = fac_conv2d(wide[0], wide[1], wide[2], .stride = stride, .padding = 1, .groups = groups);
+        assert_no_error();
+        assert_int_equal(fac_tensor_dtype(y), d);
+        assert_true(fac_equal(y, fac_to_dtype(z, d)));
+        fac_tensor *bias = fac_narrow(few[2], 0, 0, 4 / groups), *wide_bias = fac_to_dtype(bias, FAC_I64);
+        y = fac_conv_transpose2d(few[0], few[1], groups == 1 ? bias : NULL, .stride = stride, .padding = 1,
+                                 .groups = groups);
+        z = fac_conv_transpose2d(wide[0], wide[1], groups == 1 ? wide_bias : NULL, .stride = stride, .padding = 1,
+                                 .groups = groups);
+        assert_no_error();
+        assert_true(fac_equal(y, fac_to_dtype(z, d)));
+    }
+}
+
 static void conv_of_other_ranks_agrees_with_conv2d(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -240,6 +272,7 @@ static void conv_survives_every_failed_allocation(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(conv2d_matches_its_definition), FAC_TEST(conv_of_other_ranks_agrees_with_conv2d),
-              FAC_TEST(conv_padding_by_name), FAC_TEST(conv_transpose_is_the_adjoint),
-              FAC_TEST(conv_results_do_not_depend_on_threads), FAC_TEST(conv_has_gradients_to_second_order),
-              FAC_TEST(conv_refuses_bad_arguments), FAC_TEST(conv_survives_every_failed_allocation))
+              FAC_TEST(conv_padding_by_name), FAC_TEST(convolutions_of_integers_wrap),
+              FAC_TEST(conv_transpose_is_the_adjoint), FAC_TEST(conv_results_do_not_depend_on_threads),
+              FAC_TEST(conv_has_gradients_to_second_order), FAC_TEST(conv_refuses_bad_arguments),
+              FAC_TEST(conv_survives_every_failed_allocation))

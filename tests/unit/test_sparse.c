@@ -528,6 +528,28 @@ static void bits_do_not_depend_on_threads(void **state) {
     assert_ok(fac_set_num_threads(threads));
 }
 
+/* Blocks as tall as the loops' four rows, taller, lower and of no round size, by rows and by columns, on either side. */
+static void products_of_blocks_agree_with_strided(void **state) {
+    (void)state;
+    static const int64_t blocks[][2] = {{1, 1}, {1, 3}, {2, 1}, {4, 4}, {5, 2}, {8, 3}, {12, 12}, {40, 24}};
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_I32, FAC_C64};
+    static const int64_t columns[] = {1, 3, 16, 70};
+    for (size_t i = 0; i < FAC_COUNT(blocks) * FAC_COUNT(dtypes) * FAC_COUNT(columns); i++) {
+        FAC_SCOPE(s);
+        const int64_t *block = blocks[i / FAC_COUNT(columns) % FAC_COUNT(blocks)], n = columns[i % FAC_COUNT(columns)];
+        const fac_dtype d = dtypes[i / FAC_COUNT(columns) / FAC_COUNT(blocks)];
+        fac_tensor *a = fac_to_dtype(fac_round(fac_mul(random_of(FAC_F32, FAC_INTS(120, 72)), 3)), d);
+        fac_tensor *few = fac_mul(a, fac_gt(random_of(FAC_F32, FAC_INTS(120, 72)), 0.8));
+        fac_tensor *b = fac_to_dtype(fac_round(fac_mul(random_of(FAC_F32, FAC_INTS(72, n)), 3)), d);
+        fac_tensor *rows = fac_to_sparse(few, .layout = FAC_SPARSE_BSR, .blocksizes = FAC_INTS(block[0], block[1])),
+                   *lines = fac_to_sparse(few, .layout = FAC_SPARSE_BSC, .blocksizes = FAC_INTS(block[0], block[1])),
+                   *want = fac_mm(few, b);
+        assert_same(fac_mm(rows, b), want);
+        assert_same(fac_mm(lines, b), want);
+        assert_same(fac_mm(fac_t(b), fac_t(rows)), fac_t(want));
+    }
+}
+
 /* ---- text ---------------------------------------------------------------------------------------------------------------------- */
 
 static void text_is_that_of_pytorch(void **state) {
@@ -562,4 +584,4 @@ FAC_TEST_MAIN(FAC_TEST(S011_every_layout_gives_its_elements_back), FAC_TEST(S011
               FAC_TEST(steps_that_refuse_sparse_gradients_change_nothing),
               FAC_TEST(products_without_elements_have_the_common_dtype),
               FAC_TEST(handles_take_other_data_and_files_refuse), FAC_TEST(bits_do_not_depend_on_threads),
-              FAC_TEST(text_is_that_of_pytorch))
+              FAC_TEST(products_of_blocks_agree_with_strided), FAC_TEST(text_is_that_of_pytorch))

@@ -8,6 +8,7 @@
 
 enum { FAC_DOT = 4, FAC_COLS = 128 };
 
+#define SUM(v) _Generic((v), fac_vf32 : fac_sum_f32, fac_vf64 : fac_sum_f64)(v)
 #define GEMV(SUF, E, T, V, LANES, LOAD_E, ONE, LOAD, STORE, SPLAT, FMA, FMA1)                                        \
     FAC_CASCADE(dots_##SUF, V, 1)                                                                                    \
     FAC_CASCADE(strip_##SUF, T, FAC_COLS)                                                                            \
@@ -29,13 +30,9 @@ enum { FAC_DOT = 4, FAC_COLS = 128 };
         for (; j + LANES <= k; j += LANES) s[0] = FMA(LOAD_E(a + j), LOAD(x + j), s[0]);                             \
         V v = (s[0] + s[1]) + (s[2] + s[3]);                                                                         \
         dots_##SUF##_total(level, blocks, &v);                                                                       \
-        T lanes[LANES];                                                                                              \
-        STORE(lanes, v);                                                                                             \
-        for (int w = LANES / 2; w > 0; w /= 2)                                                                       \
-            for (int i = 0; i < w; i++) lanes[i] += lanes[i + w];                                                    \
         T tail = 0;                                                                                                  \
         for (; j < k; j++) tail = FMA1(ONE(a[j]), x[j], tail);                                                       \
-        return lanes[0] + tail;                                                                                      \
+        return SUM(v) + tail;                                                                                        \
     }                                                                                                                \
     static void rows_##SUF(int64_t m, int64_t k, const E *a, int64_t lda, const T *x, T *y) {                        \
         for (int64_t i = 0; i < m; i++) y[i] = dot_##SUF(k, a + i * lda, x);                                         \

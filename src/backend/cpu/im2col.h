@@ -10,7 +10,7 @@
 FAC_ISA_DECLARE(void, fac__im2col,
                 (const fac_conv *c, size_t item, const void *large, int64_t channels, int64_t begin, int64_t end,
                  void *col));
-/* The transpose: adds col to large, whose elements are f32 or f64 (c64 or c128 likewise), or i64, which wraps. */
+/* The transpose: adds col to large, whose elements are f32 or f64 (c64 or c128 likewise), or i16, i32 or i64, which wrap. */
 FAC_ISA_DECLARE(void, fac__col2im,
                 (const fac_conv *c, fac_dtype dtype, const void *col, int64_t channels, int64_t begin, int64_t end,
                  void *large));

@@ -2,10 +2,21 @@
 #include "backend/cpu/im2col.h"
 #include "backend/cpu/simd.h"
 
-/* Rows are short, so that a call per row would cost as much as the copying. */
-static inline void copy_bytes(void *to, const void *from, int64_t n) {
+/* The first and the last SIZE bytes of n, which may overlap. */
+#define COPY_ENDS(to, from, n, SIZE)                                                      \
+    if ((n) >= (SIZE)) {                                                                  \
+        memcpy((to), (from), (SIZE));                                                     \
+        memcpy((char *)(to) + (n) - (SIZE), (const char *)(from) + (n) - (SIZE), (SIZE)); \
+        return;                                                                           \
+    }
+/* Rows are short, so that a call per row would cost as much as the copying. n is 2 or more. */
+static inline void copy_bytes(void *restrict to, const void *restrict from, int64_t n) {
     if (n < FAC_VECTOR_BYTES) {
-        memcpy(to, from, (size_t)n);
+        COPY_ENDS(to, from, n, 32)
+        COPY_ENDS(to, from, n, 16)
+        COPY_ENDS(to, from, n, 8)
+        COPY_ENDS(to, from, n, 4)
+        COPY_ENDS(to, from, n, 2)
         return;
     }
     /* Whole vectors, the last of them ending at the end. */
@@ -135,6 +146,8 @@ void FAC_ISA_NAME(fac__im2col)(const fac_conv *conv, size_t item, const void *la
                         large[(s.from + x * s.stride) * WIDTH + w] += col[(at + x) * WIDTH + w];        \
         }                                                                                               \
     }
+COL2IM(col2im_i16, uint16_t, 1)
+COL2IM(col2im_i32, uint32_t, 1)
 COL2IM(col2im_i64, uint64_t, 1)
 COL2IM(col2im_f32, float, 1)
 COL2IM(col2im_f64, double, 1)
@@ -150,6 +163,8 @@ void FAC_ISA_NAME(fac__col2im)(const fac_conv *conv, fac_dtype dtype, const void
     for (int64_t k = 0; k < channels; k++, to += (size_t)c.large_count * item)
         for (int64_t tap = 0; tap < c.taps; tap++, from += (size_t)(end - begin) * item) {
             switch (dtype) {
+            case FAC_I16: col2im_i16(&c, (const void *)from, begin, end, tap, (void *)to); break;
+            case FAC_I32: col2im_i32(&c, (const void *)from, begin, end, tap, (void *)to); break;
             case FAC_I64: col2im_i64(&c, (const void *)from, begin, end, tap, (void *)to); break;
             case FAC_F64: col2im_f64(&c, (const void *)from, begin, end, tap, (void *)to); break;
             case FAC_C64: col2im_c64(&c, (const void *)from, begin, end, tap, (void *)to); break;

@@ -73,6 +73,46 @@ static inline void fac_store_f64(double *p, fac_vf64 v) { memcpy(p, &v, sizeof v
 static inline fac_vf32 fac_splat_f32(float x) { return x - (fac_vf32){0}; }
 static inline fac_vf64 fac_splat_f64(double x) { return x - (fac_vf64){0}; }
 
+/* The lower and the upper half of a vector of floats. */
+#if FAC_VECTOR_BYTES == 64
+#define FAC_LO_F32(v) __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7)
+#define FAC_HI_F32(v) __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15)
+#elif FAC_VECTOR_BYTES == 32
+#define FAC_LO_F32(v) __builtin_shufflevector(v, v, 0, 1, 2, 3)
+#define FAC_HI_F32(v) __builtin_shufflevector(v, v, 4, 5, 6, 7)
+#else
+#define FAC_LO_F32(v) __builtin_shufflevector(v, v, 0, 1)
+#define FAC_HI_F32(v) __builtin_shufflevector(v, v, 2, 3)
+#endif
+
+/* The sum of the lanes: one half is added to the other until one lane is left. */
+static inline float fac_sum_f32(fac_vf32 v) {
+    typedef float four __attribute__((vector_size(16)));
+#if FAC_VECTOR_BYTES == 64
+    typedef float eight __attribute__((vector_size(32)));
+    const eight h = FAC_LO_F32(v) + FAC_HI_F32(v);
+    const four q = __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
+#elif FAC_VECTOR_BYTES == 32
+    const four q = FAC_LO_F32(v) + FAC_HI_F32(v);
+#else
+    const four q = v;
+#endif
+    return (q[0] + q[2]) + (q[1] + q[3]);
+}
+static inline double fac_sum_f64(fac_vf64 v) {
+    typedef double two __attribute__((vector_size(16)));
+#if FAC_VECTOR_BYTES == 64
+    typedef double four __attribute__((vector_size(32)));
+    const four h = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+    const two q = __builtin_shufflevector(h, h, 0, 1) + __builtin_shufflevector(h, h, 2, 3);
+#elif FAC_VECTOR_BYTES == 32
+    const two q = __builtin_shufflevector(v, v, 0, 1) + __builtin_shufflevector(v, v, 2, 3);
+#else
+    const two q = v;
+#endif
+    return q[0] + q[1];
+}
+
 /* Interleaving of the lower and of the upper halves of two vectors: a0 b0 a1 b1 ... */
 #if FAC_VECTOR_BYTES == 64
 #define FAC_ZIP_LO_F32(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)

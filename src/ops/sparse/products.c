@@ -22,10 +22,14 @@ static fac_status need_no_dense_dims(const fac_tensor *t) {
 /* ---- the kernel by other operators ------------------------------------------------------------------------------------- */
 
 fac_status fac__sparse_check_spmm(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense) {
-    FAC_CHECK(begin->ndim == 1 && columns->ndim == 1 && values->ndim == 1 && dense->ndim == 2 && begin->numel >= 1 &&
-                  columns->numel == values->numel,
+    const bool blocks = values->ndim == 3;
+    FAC_CHECK(begin->ndim == 1 && columns->ndim == 1 && (values->ndim == 1 || blocks) && dense->ndim == 2 &&
+                  begin->numel >= 1 && columns->numel == values->sizes[0],
               FAC_ERR_SHAPE, "indices of sizes %s and %s and values of sizes %s are no matrix of compressed rows",
               FAC_SHAPE_TEXT(begin), FAC_SHAPE_TEXT(columns), FAC_SHAPE_TEXT(values));
+    FAC_CHECK(!blocks || (values->sizes[1] > 0 && values->sizes[2] > 0 && dense->sizes[0] % values->sizes[2] == 0),
+              FAC_ERR_SHAPE, "blocks of sizes %s do not cut a matrix of sizes %s", FAC_SHAPE_TEXT(values),
+              FAC_SHAPE_TEXT(dense));
     FAC_CHECK(begin->dtype == FAC_I64 && columns->dtype == FAC_I64, FAC_ERR_DTYPE, "indices must be int64");
     FAC_CHECK(values->dtype == dense->dtype && dense->dtype != FAC_BOOL, FAC_ERR_DTYPE,
               "expected one dtype that has sums, but got %s and %s", fac_dtype_name(fac__sparse_dtype(values)),
@@ -42,13 +46,23 @@ fac_status spmm_explicit(const fac_call_info *c, fac_tensor *crow_indices, fac_t
     (void)c;
     FAC_SPARSE_KERNEL;
     FAC_TRY(fac__sparse_check_spmm(crow_indices, col_indices, values, dense));
-    const int64_t z = values->numel, n = crow_indices->numel - 1;
-    fac_tensor *zeros = fac__sparse_zeros(FAC_INTS(n, dense->sizes[1]), fac__sparse_dtype(dense), dense->device);
-    if (dense->device.type == FAC_META) return fac__give(out, zeros);
+    const bool blocks = values->ndim == 3;
+    const int64_t z = values->sizes[0], n = crow_indices->numel - 1, p = dense->sizes[1],
+                  h = blocks ? values->sizes[1] : 1, w = blocks ? values->sizes[2] : 1;
+    int64_t rows_of_all;
+    FAC_CHECK(!__builtin_mul_overflow(n, h, &rows_of_all), FAC_ERR_SHAPE,
+              "%lld rows of blocks of %lld rows are too many", (long long)n, (long long)h);
+    if (dense->device.type == FAC_META)
+        return fac__give(out, fac__sparse_zeros(FAC_INTS(rows_of_all, p), fac__sparse_dtype(dense), dense->device));
+    fac_tensor *zeros =
+        fac__sparse_zeros(blocks ? FAC_INTS(n, h, p) : FAC_INTS(n, p), fac__sparse_dtype(dense), dense->device);
     fac_tensor *ends = fac__s_slice_Tensor(crow_indices, 0, fac_opt_int_(1), (fac_opt_int){0}, 1);
     fac_tensor *rows = fac__s_searchsorted_Tensor(ends, fac__sparse_range(z, dense->device), false, true, NULL, NULL);
-    fac_tensor *terms = fac__s_mul_Tensor(fac__s_index_select(dense, 0, col_indices), fac__s_unsqueeze(values, 1));
-    return fac__give(out, fac__s_index_add(zeros, 0, rows, terms, fac_scalar_i_(1)));
+    if (blocks) dense = fac__s_reshape(dense, FAC_INTS(dense->sizes[0] / w, w, p));
+    fac_tensor *met = fac__s_index_select(dense, 0, col_indices);
+    fac_tensor *terms = blocks ? fac__s_bmm(values, met) : fac__s_mul_Tensor(met, fac__s_unsqueeze(values, 1));
+    fac_tensor *sums = fac__s_index_add(zeros, 0, rows, terms, fac_scalar_i_(1));
+    return fac__give(out, blocks ? fac__s_reshape(sums, FAC_INTS(rows_of_all, p)) : sums);
 }
 
 /* ---- matrices ------------------------------------------------------------------------------------------------------------------ */
@@ -57,7 +71,13 @@ static fac_tensor *sparse_by_dense(fac_tensor *sparse, fac_tensor *dense) {
     if (!sparse || !dense) return NULL;
     const fac_dtype d = fac__sparse_dtype(dense);
     const bool half = fac__is_half(d);
-    fac_sparse_rows rows = fac__sparse_rows_of(sparse);
+    int64_t room[2];
+    if (fac__sparse_block(sparse, room).n && fac__layout_of(sparse) != FAC_SPARSE_BSR)
+        sparse = fac__sparse_blocks_turned(sparse, FAC_SPARSE_BSR);
+    if (!sparse) return NULL;
+    const fac_sparse *s = fac__sparse_of(sparse);
+    const fac_sparse_rows rows =
+        s->layout == FAC_SPARSE_BSR ? (fac_sparse_rows){s->indices, s->plain, s->values} : fac__sparse_rows_of(sparse);
     fac_tensor *product = rows.values ? fac__s__spmm(fac__sparse_long(rows.begin), fac__sparse_long(rows.columns),
                                                      half ? fac__sparse_cast(rows.values, FAC_F32) : rows.values,
                                                      half ? fac__sparse_cast(dense, FAC_F32) : dense)

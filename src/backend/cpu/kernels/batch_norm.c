@@ -84,8 +84,26 @@ static double coefficient(const job *j, const void *v, int64_t row) {
     return fac__acc_get(j->kind, v, row % j->channels);
 }
 
+/* From f16 to f16 without a row of f32 between. */
+static void forward_rows_f16(const job *j, int64_t begin, int64_t end) {
+    const float *p = j->p, *r = j->r;
+    for (int64_t i = begin; i < end; i++) {
+        const uint16_t *x = (const uint16_t *)(const void *)j->x.data + i * j->n;
+        uint16_t *y = (uint16_t *)(void *)j->y.data + i * j->n;
+        const int64_t c = i % j->channels;
+        if (j->points)
+            FAC_ISA_PICK(fac__scale_each_f16)(x, p, r, y, j->n);
+        else
+            FAC_ISA_PICK(fac__scale_f16)(x, p[c], r[c], y, j->n);
+    }
+}
+
 static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
+    if (j->kind == FAC_ACC_F32 && j->x.dtype == FAC_F16 && j->y.dtype == FAC_F16) {
+        forward_rows_f16(j, begin, end);
+        return FAC_OK;
+    }
     for (int64_t i = begin; i < end; i++) {
         const void *x = fac__rows_read(&j->x, i, buffer);
         void *y = fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, j->n));

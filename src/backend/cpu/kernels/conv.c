@@ -7,7 +7,7 @@
 
    Windows are made for some positions or channels at a time so that they stay in the L2 cache. Tasks are cut by shape
    alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. f16 and bf16 are
-   summed in f32, integers in i64, which wraps and is then cut to their dtype. Most convolutions of f32, and of bf16 where the
+   summed in f32, integers in their own dtype, which wraps, and bytes in i16, which is then cut to theirs. Most convolutions of f32, and of bf16 where the
    processor multiplies it, go to oneDNN instead (conv_library.c), which takes images whose channels are innermost as they lie; here they are made row-major first. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/gemm.h"
@@ -42,6 +42,8 @@ typedef struct conv_job {
 
 static inline size_t item(const conv_job *j) { return fac__dtype_size(j->dtype); }
 static inline fac_dtype sum_type(fac_dtype d) { return fac__is_half(d) ? FAC_F32 : d; }
+/* What a computation takes instead: windows have no loops for bytes. */
+static inline fac_dtype widened(fac_dtype d) { return d == FAC_U8 || d == FAC_I8 ? FAC_I16 : d; }
 
 /* Windows are the large side itself: nothing to make. */
 static bool is_pointwise(const fac_conv *c) {
@@ -210,7 +212,8 @@ static void store_large(const conv_job *j, const char *sum, char *out, int64_t f
         double re_im[2], z[2] = {0, 0};
         const char *at = j->bias ? j->bias + (size_t)(first_channel + k) * item(j) : NULL;
         if (at) fac__scalar_c128(fac__load(at, j->dtype, re_im), z);
-        const uint64_t bias = at && j->dtype == FAC_I64 ? *(const uint64_t *)(const void *)at : 0;
+        const bool whole = fac_dtype_is_integral(j->dtype, false);
+        const uint64_t bias = at && whole ? (uint64_t)fac__scalar_i64(fac__load(at, j->dtype, re_im)) : 0;
         const char *s = sum + (size_t)(k * n) * sum_item;
         char *o = out + (size_t)(k * n) * item(j);
         for (int64_t i = 0; i < n; i++) switch (j->dtype) {
@@ -221,6 +224,8 @@ static void store_large(const conv_job *j, const char *sum, char *out, int64_t f
                 ((uint16_t *)(void *)o)[i] = fac__f32_to_bf16(((const float *)(const void *)s)[i] + (float)z[0]);
                 break;
             case FAC_F64: ((double *)(void *)o)[i] = ((const double *)(const void *)s)[i] + z[0]; break;
+            case FAC_I16: ((uint16_t *)(void *)o)[i] = (uint16_t)(((const uint16_t *)(const void *)s)[i] + bias); break;
+            case FAC_I32: ((uint32_t *)(void *)o)[i] = (uint32_t)(((const uint32_t *)(const void *)s)[i] + bias); break;
             case FAC_I64: ((uint64_t *)(void *)o)[i] = ((const uint64_t *)(const void *)s)[i] + bias; break;
             case FAC_C64:
                 ((float *)(void *)o)[2 * i] = ((const float *)(const void *)s)[2 * i] + (float)z[0];
@@ -430,11 +435,10 @@ typedef struct operands {
     fac_tensor *side[FAC_CONV_SIDES], *bias;
 } operands;
 
-/* Integers are widened to i64. */
 static fac_status operand_make(fac_tensor *t, fac_memory_format f, fac_tensor **out) {
-    bool narrow = t && t->dtype != FAC_I64 && fac_dtype_is_integral((fac_dtype)t->dtype, false);
-    if (!narrow) return fac__in_format_below(t, f, out);
-    FAC_TRY(fac__empty(t->sizes, t->ndim, FAC_I64, t->device, out));
+    const fac_dtype d = t ? (fac_dtype)t->dtype : FAC_F32;
+    if (widened(d) == d) return fac__in_format_below(t, f, out);
+    FAC_TRY(fac__empty(t->sizes, t->ndim, widened(d), t->device, out));
     return fac__copy_below(*out, t);
 }
 
@@ -480,10 +484,9 @@ static fac_status compute_last(const one_side *o, const operands *from, fac_memo
 
 static fac_status compute_row_major(const one_side *o, const operands *from) {
     const fac_dtype d = (fac_dtype)o->out->dtype;
-    const bool narrow = d != FAC_I64 && fac_dtype_is_integral(d, false);
     fac_rowmajor to = {.t = o->out, .target = o->out};
-    if (narrow)
-        FAC_TRY(fac__empty(o->out->sizes, o->out->ndim, FAC_I64, o->out->device, &to.t));
+    if (widened(d) != d)
+        FAC_TRY(fac__empty(o->out->sizes, o->out->ndim, widened(d), o->out->device, &to.t));
     else
         FAC_TRY(fac__rowmajor_begin(o->out, false, &to));
     conv_job j = job_of(o, from, to.t, false);

@@ -10,30 +10,11 @@
 #define V32 FAC_LANES_F32
 #define V64 FAC_LANES_F64
 
-static inline float hsum_f32(fac_vf32 v) {
-    float s[V32];
-    fac_store_f32(s, v);
-    for (int w = V32 / 2; w > 0; w /= 2) {
-        for (int i = 0; i < w; i++) s[i] += s[i + w];
-    }
-    return s[0];
-}
-
-static inline double hsum_f64(fac_vf64 v) {
-    double s[V64];
-    fac_store_f64(s, v);
-    for (int w = V64 / 2; w > 0; w /= 2) {
-        for (int i = 0; i < w; i++) s[i] += s[i + w];
-    }
-    return s[0];
-}
-
 typedef float half_vf32 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
 /* In double. */
 static inline double lanes_sum(fac_vf32 v) {
-    half_vf32 part[2];
-    memcpy(part, &v, sizeof v);
-    return hsum_f64(__builtin_convertvector(part[0], fac_vf64) + __builtin_convertvector(part[1], fac_vf64));
+    return fac_sum_f64(__builtin_convertvector(FAC_LO_F32(v), fac_vf64) +
+                       __builtin_convertvector(FAC_HI_F32(v), fac_vf64));
 }
 
 FAC_CASCADE(cascade_f32, fac_vf32, 1)
@@ -166,7 +147,7 @@ SUM_ROW_OF(sum_row_squares, float, load_square, ONE_SQUARE)
     static void NAME(const void *vx, int64_t n, void *vacc) {     \
         const double *x = vx;                                     \
         int64_t rest;                                             \
-        double sum = hsum_f64(LANES(x, n, &rest)), tail = 0;      \
+        double sum = fac_sum_f64(LANES(x, n, &rest)), tail = 0;   \
         for (int64_t i = n - rest; i < n; i++) tail += ONE(x[i]); \
         *(double *)vacc += sum + tail;                            \
     }
@@ -715,9 +696,9 @@ fac_fold_fns FAC_ISA_NAME(fac__fold_of)(fac_fold_op op, fac_acc k, fac_dtype d, 
         mean[0] = (double)m, mean[1] = d / (double)n;                                                                  \
         *m2 = q == q ? fmax(q - d * d / (double)n, 0.0) : q;                                                           \
     }
-MOMENTS(fac__moments_f32, float, fac_vf32, V32, fac_load_f32, fac_splat_f32, fac_fma_f32, sum_row_f32, hsum_f32,
+MOMENTS(fac__moments_f32, float, fac_vf32, V32, fac_load_f32, fac_splat_f32, fac_fma_f32, sum_row_f32, fac_sum_f32,
         cascade_f32)
-MOMENTS(fac__moments_f64, double, fac_vf64, V64, fac_load_f64, fac_splat_f64, fac_fma_f64, sum_row_f64, hsum_f64,
+MOMENTS(fac__moments_f64, double, fac_vf64, V64, fac_load_f64, fac_splat_f64, fac_fma_f64, sum_row_f64, fac_sum_f64,
         cascade_f64)
 
 /* Sums over 16 rows at a time go to sums of their own first. */

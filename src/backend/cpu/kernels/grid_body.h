@@ -151,16 +151,29 @@ static void FN(make_lines)(const fac_grid_job *j, int64_t sample, int64_t begin,
     for (int d = 0; d < j->g.nd; d++) FN(make_line)(j, sample, begin, end - begin, d, &lines[d]);
 }
 
-/* What the points of a tile show of a plane, tap by tap; of beyond the plane, what was there. */
+/* A number for each tap of a tile's points. */
 typedef struct FN(values) {
     T of[FAC_GRID_TAPS][FAC_GRID_TILE];
 } FN(values);
+#ifndef SAMPLE
+/* What the points of a tile show of a plane, tap by tap; of beyond the plane, what was there. */
 static void FN(fetch)(const TILE *t, const T *restrict plane, int64_t n, FN(values) *restrict v) {
     for (int k = 0; k < t->taps && t->inside; k++)
         for (int64_t i = 0; i < n; i++) v->of[k][i] = plane[t->at[k][i]];
     T *all = &v->of[0][0];
     for (int32_t m = 0; !t->inside && m < t->count; m++) all[t->point[m]] = plane[t->place[m]];
 }
+
+/* The same times `grad` is added to what was there. */
+static void FN(meet)(const TILE *t, const T *restrict plane, const T *restrict grad, int64_t n,
+                     T (*restrict v)[FAC_GRID_TILE]) {
+    for (int k = 0; k < t->taps && t->inside; k++)
+        for (int64_t i = 0; i < n; i++) v[k][i] += grad[i] * plane[t->at[k][i]];
+    T *all = v[0];
+    for (int32_t m = 0; !t->inside && m < t->count; m++)
+        all[t->point[m]] += grad[t->point[m] % FAC_GRID_TILE] * plane[t->place[m]];
+}
+#endif
 
 /* What lies beyond the plane does not count, as the element read for it may be no number. */
 static inline T FN(shown)(T value, int32_t at, T weight, bool inside) {
@@ -221,25 +234,25 @@ static void FN(forward)(const fac_grid_job *j, int64_t sample, int64_t begin, in
     }
 }
 
+/* Channels are added up for each tap: how it changes with the grid is the same for all of them. */
 static void FN(to_grid)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end) {
     TILE t;
     FN(line) lines[FAC_GRID_DIMS];
-    FN(values) v = {0};
     const int64_t n = end - begin;
     T all[FAC_GRID_DIMS][FAC_GRID_TILE] = {{0}};
     FN(make_lines)(j, sample, begin, end, lines);
     for (int slab = 0; slab < FN(slabs_of)(&j->g); slab++) {
+        FN(values) v;
         FN(join)(j, lines, n, true, slab, &t);
+        memset(&v, 0, (size_t)t.taps * sizeof v.of[0]);
+#ifndef SAMPLE
         FN(list)(&t, n);
+#endif
         for (int64_t c = 0; c < j->g.channels; c++) {
             const T *grad = (const T *)j->grad + (sample * j->g.channels + c) * j->g.points + begin;
-            FN(fetch)(&t, FN(plane_of)(j, sample, c), n, &v);
-            for (int d = 0; d < j->g.nd; d++) {
-                T sum[FAC_GRID_TILE] = {0};
-                FN(gather)(&t, t.slope[d], &v, n, sum);
-                for (int64_t i = 0; i < n; i++) all[d][i] += grad[i] * sum[i];
-            }
+            FN(meet)(&t, FN(plane_of)(j, sample, c), grad, n, v.of);
         }
+        for (int d = 0; d < j->g.nd; d++) FN(gather)(&t, t.slope[d], &v, n, all[d]);
     }
     T *to = (T *)j->to + (sample * j->g.points + begin) * j->g.nd;
     for (int64_t i = 0; i < n; i++)
@@ -248,11 +261,13 @@ static void FN(to_grid)(const fac_grid_job *j, int64_t sample, int64_t begin, in
 
 /* What a tile's points show is added to a plane, tap by tap. */
 static void FN(add)(const TILE *t, const T *restrict grad, int64_t n, T *restrict plane) {
+    FN(values) v;
+    for (int k = 0; k < t->taps; k++)
+        for (int64_t i = 0; i < n; i++) v.of[k][i] = t->weight[k][i] * grad[i];
     for (int k = 0; k < t->taps && t->inside; k++)
-        for (int64_t i = 0; i < n; i++) plane[t->at[k][i]] += t->weight[k][i] * grad[i];
-    const T *all = &t->weight[0][0];
-    for (int32_t m = 0; !t->inside && m < t->count; m++)
-        plane[t->place[m]] += all[t->point[m]] * grad[t->point[m] % FAC_GRID_TILE];
+        for (int64_t i = 0; i < n; i++) plane[t->at[k][i]] += v.of[k][i];
+    const T *all = &v.of[0][0];
+    for (int32_t m = 0; !t->inside && m < t->count; m++) plane[t->place[m]] += all[t->point[m]];
 }
 
 static void FN(to_input)(const fac_grid_job *j, int64_t sample, int64_t begin, int64_t end, int64_t first,

@@ -43,7 +43,11 @@ static double stat_get(const fac_rows *r, int64_t i) {
 }
 
 static void stat_set(const fac_rows *r, int64_t i, double v) {
-    if (r->data) fac__tile_store(FAC_ACC_F64, &v, r->data + i * fac__dtype_size(r->dtype), r->dtype, 1, 1);
+    if (!r->data) return;
+    if (fac__acc_is(r->kind, r->dtype))
+        fac__acc_set(r->kind, r->data, i, v);
+    else
+        fac__tile_store(FAC_ACC_F64, &v, r->data + i * fac__dtype_size(r->dtype), r->dtype, 1, 1);
 }
 
 enum { SHORT = 64, SHORT_ROWS = 32, SHORT_PIECE = 256 };

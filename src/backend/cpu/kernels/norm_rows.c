@@ -32,21 +32,23 @@ void fac__rows_put(const fac_rows *r, int64_t i, const void *made) {
 }
 
 void fac__row_moments(fac_acc k, const void *x, int64_t n, double *mean, double *m2) {
-    double m = 0, low = 0, q = 0, count = 0;
+    double m[2] = {0, 0}, q = 0;
     for (int64_t i = 0; i < n; i += 4096) {
-        int64_t part = fac__min(4096, n - i);
+        const int64_t part = fac__min(4096, n - i);
         double pm[2], pq;
         if (k == FAC_ACC_F32)
             FAC_ISA_PICK(fac__moments_f32)((const float *)x + i, part, pm, &pq);
         else
             FAC_ISA_PICK(fac__moments_f64)((const double *)x + i, part, pm, &pq);
-        if (i == 0) m = pm[0];
-        double total = count + (double)part, gap = (pm[0] - m) + (pm[1] - low);
+        if (i == 0) {
+            m[0] = pm[0], m[1] = pm[1], q = pq;
+            continue;
+        }
+        const double count = (double)i, total = count + (double)part, gap = (pm[0] - m[0]) + (pm[1] - m[1]);
         q += pq + gap * gap * (count * (double)part / total);
-        low += gap * ((double)part / total);
-        count = total;
+        m[1] += gap * ((double)part / total);
     }
-    *mean = m + low;
+    *mean = m[0] + m[1];
     *m2 = q;
 }
 

@@ -40,5 +40,9 @@
 
 FAC_NORM_FNS(float, f32);
 FAC_NORM_FNS(double, f64);
+/* The same as fac__scale_f32 and fac__scale_each_f32 of f16, rounded once. */
+FAC_ISA_DECLARE(void, fac__scale_f16, (const uint16_t *x, float scale, float shift, uint16_t *y, int64_t n));
+FAC_ISA_DECLARE(void, fac__scale_each_f16,
+                (const uint16_t *x, const float *scale, const float *shift, uint16_t *y, int64_t n));
 
 #endif

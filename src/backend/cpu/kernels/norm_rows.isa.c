@@ -1,6 +1,7 @@
 /* Inner loops of the normalisations for float and double. */
 #include "backend/cpu/kernels/norm_rows.h"
 #include "backend/cpu/cascade.h"
+#include "backend/cpu/half.h"
 #include "backend/cpu/simd.h"
 
 #define LANES 32
@@ -64,3 +65,18 @@ enum { SIDES = 8 };
     }
 SHORT_ROWS(float, f32)
 SHORT_ROWS(double, f64)
+
+/* AT, AT1: a vector and an element of what is one number or one of each element. */
+#define SCALE_F16(NAME, ARGUMENT, AT, AT1)                                                               \
+    void FAC_ISA_NAME(NAME)(const uint16_t *x, ARGUMENT scale, ARGUMENT shift, uint16_t *y, int64_t n) { \
+        int64_t i = 0;                                                                                   \
+        for (; i + FAC_LANES_F32 <= n; i += FAC_LANES_F32)                                               \
+            fac_store_f16(y + i, fac_load_f16(x + i) * AT(scale, i) + AT(shift, i));                     \
+        for (; i < n; i++) y[i] = fac_put_f16(fac_get_f16(x[i]) * AT1(scale, i) + AT1(shift, i));        \
+    }
+#define ONE(v, i) fac_splat_f32(v)
+#define ONE1(v, i) (v)
+#define EACH(v, i) fac_load_f32((v) + (i))
+#define EACH1(v, i) (v)[i]
+SCALE_F16(fac__scale_f16, float, ONE, ONE1)
+SCALE_F16(fac__scale_each_f16, const float *, EACH, EACH1)

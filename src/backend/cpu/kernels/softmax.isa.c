@@ -11,15 +11,6 @@
 
 #define V FAC_LANES_F32
 
-static float hsum(fac_vf32 v) {
-    float s[V];
-    fac_store_f32(s, v);
-    for (int w = V / 2; w > 0; w /= 2) {
-        for (int i = 0; i < w; i++) s[i] += s[i + w];
-    }
-    return s[0];
-}
-
 /* The first m (< V) floats, the rest filled. */
 static fac_vf32 load_part(const float *p, int64_t m, float fill) {
     fac_vf32 v = fac_splat_f32(fill);
@@ -68,7 +59,7 @@ static float exp_sum_f32(const float *x, float m, float *y, int64_t n) {
         if (y) memcpy(y + i, &a, (size_t)part * sizeof *y);
     }
     cascade_f32_total(level, blocks, &s0);
-    return hsum(s0);
+    return fac_sum_f32(s0);
 }
 
 /* The sum of eight lanes, which hold a block's elements, and of the blocks before. */
@@ -278,7 +269,7 @@ static float dot_f32(const float *a, const float *b, int64_t n) {
     cascade_f32_total(level, blocks, &s0);
     float tail = 0;
     for (; i < n; i++) tail = fac_fma1_f32(a[i], b[i], tail);
-    return hsum(s0) + tail;
+    return fac_sum_f32(s0) + tail;
 }
 
 void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float *dy, const float *y, float *dx,

@@ -1,6 +1,6 @@
-/* A matrix of compressed rows times a dense one: row i of the result is the sum over the row's elements, in their order, of value
-   times a row of the dense matrix. Accumulates in the dtype of the operands; loops over floats are in spmm.isa.c. Rows are cut by their mean number of elements, so
-   results do not depend on the number of threads. */
+/* A matrix of compressed rows, or rows of blocks, times a dense one: row i of the result is the sum over the row's elements, in their
+   order, of value times a row of the dense matrix. Accumulates in the dtype of the operands; loops over floats are in spmm.isa.c. Rows
+   are cut by their mean number of elements, so results do not depend on the number of threads. */
 #include "backend/cpu/kernels/spmm.h"
 #include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"
@@ -8,34 +8,28 @@
 #include "ops_gen.h"
 #include <complex.h>
 
-typedef struct spmm {
-    const int64_t *begin, *columns;
-    const void *values, *dense;
-    void *out;
-    int64_t n; /* columns of the dense matrix */
-} spmm;
-
-#define ROWS(suffix, T)                                                              \
-    static fac_status rows_##suffix(void *ctx, int64_t begin, int64_t end) {         \
-        const spmm *s = ctx;                                                         \
-        const T *values = s->values, *dense = s->dense;                              \
-        for (int64_t i = begin; i < end; i++) {                                      \
-            T *restrict to = (T *)s->out + i * s->n;                                 \
-            for (int64_t j = 0; j < s->n; j++) to[j] = 0;                            \
-            for (int64_t k = s->begin[i]; k < s->begin[i + 1]; k++) {                \
-                const T v = values[k], *from = dense + s->columns[k] * s->n;         \
-                for (int64_t j = 0; j < s->n; j++) to[j] = (T)(to[j] + v * from[j]); \
-            }                                                                        \
-        }                                                                            \
-        return FAC_OK;                                                               \
+#define ROWS(suffix, T)                                                                       \
+    static fac_status rows_##suffix(void *ctx, int64_t begin, int64_t end) {                  \
+        const fac_spmm *s = ctx;                                                              \
+        const int64_t h = s->height, w = s->width;                                            \
+        for (int64_t i = begin * h; i < end * h; i++) {                                       \
+            const int64_t *at = s->begin + i / h;                                             \
+            T *restrict to = (T *)s->out + i * s->n;                                          \
+            for (int64_t j = 0; j < s->n; j++) to[j] = 0;                                     \
+            for (int64_t k = at[0] * w; k < at[1] * w; k++) {                                 \
+                const T v = ((const T *)s->values)[(k / w * h + i % h) * w + k % w];          \
+                const T *from = (const T *)s->dense + (s->columns[k / w] * w + k % w) * s->n; \
+                for (int64_t j = 0; j < s->n; j++) to[j] = (T)(to[j] + v * from[j]);          \
+            }                                                                                 \
+        }                                                                                     \
+        return FAC_OK;                                                                        \
     }
 ROWS(c64, float _Complex)
 ROWS(c128, double _Complex)
-#define VECTOR_ROWS(suffix)                                                                                    \
-    static fac_status rows_##suffix(void *ctx, int64_t begin, int64_t end) {                                   \
-        const spmm *s = ctx;                                                                                   \
-        FAC_ISA_PICK(fac__spmm_##suffix)(s->begin, s->columns, s->values, s->dense, s->n, s->out, begin, end); \
-        return FAC_OK;                                                                                         \
+#define VECTOR_ROWS(suffix)                                                  \
+    static fac_status rows_##suffix(void *ctx, int64_t begin, int64_t end) { \
+        FAC_ISA_PICK(fac__spmm_##suffix)(ctx, begin, end);                   \
+        return FAC_OK;                                                       \
     }
 VECTOR_ROWS(f32)
 VECTOR_ROWS(f64)
@@ -53,7 +47,7 @@ static fac_range_fn rows_of_dtype(int dtype) {
 }
 
 /* Rows begin where they may, and columns exist: tensors made without a check may say anything. */
-static fac_status check(const spmm *s, int64_t rows, int64_t z, int64_t m) {
+static fac_status check(const fac_spmm *s, int64_t rows, int64_t z, int64_t m) {
     bool fine = s->begin[0] == 0 && s->begin[rows] == z;
     for (int64_t i = 0; i < rows && fine; i++) fine = s->begin[i] <= s->begin[i + 1];
     FAC_CHECK(fine, FAC_ERR_ARGUMENT, "rows do not begin in order, from 0 to the number of elements");
@@ -70,16 +64,23 @@ static fac_status row_major(fac_tensor *t, fac_tensor **out) {
 }
 
 static fac_status run(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense, fac_tensor **out) {
-    const int64_t rows = begin->numel - 1, z = columns->numel, sizes[] = {rows, dense->sizes[1]}, none = 0;
-    spmm s = {fac__data(begin), z ? fac__data(columns) : &none, fac__data(values), fac__data(dense), NULL,
-              dense->sizes[1]};
+    const bool blocks = values->ndim == 3;
+    const int64_t rows = begin->numel - 1, z = columns->numel, none = 0;
+    fac_spmm s = {.begin = fac__data(begin),
+                  .columns = z ? fac__data(columns) : &none,
+                  .values = fac__data(values),
+                  .dense = fac__data(dense),
+                  .n = dense->sizes[1],
+                  .height = blocks ? values->sizes[1] : 1,
+                  .width = blocks ? values->sizes[2] : 1};
+    const int64_t sizes[] = {fac__mul_or_max(rows, s.height), s.n};
     const fac_range_fn fn = rows_of_dtype(dense->dtype);
     FAC_CHECK(fn, FAC_ERR_DTYPE, "products of %s are computed in float32", fac_dtype_name((fac_dtype)dense->dtype));
-    FAC_TRY(check(&s, rows, z, dense->sizes[0]));
+    FAC_TRY(check(&s, rows, z, dense->sizes[0] / s.width));
     FAC_TRY(fac__empty(sizes, 2, (fac_dtype)dense->dtype, dense->device, out));
     if (!(*out)->numel) return FAC_OK;
     s.out = fac__data(*out);
-    const int64_t each = fac__mul_or_max(z / rows + 1, s.n);
+    const int64_t each = fac__mul_or_max(values->numel / rows + s.height, s.n);
     return fac__parallel_for(0, rows, fac__grain(FAC_GRAIN, each), fn, &s);
 }
 

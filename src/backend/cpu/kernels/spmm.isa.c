@@ -1,21 +1,30 @@
-/* Four vectors of a row of the result stay in registers while the row's elements go by; a result of one column is a sum in eight
-   lanes, of every eighth element each. */
+/* A few vectors of a row of the result, or of four rows of a block, stay in registers while the row's elements go by; a result of one
+   column is a sum in eight lanes, of every eighth element each. */
 #include "backend/cpu/kernels/spmm.h"
 #include "backend/cpu/simd.h"
 
-enum { SIDES = 8 };
+enum { SIDES = 8, TALL = 4, WIDE = FAC_ISA_LEVEL >= 2 ? 4 : 2 };
 
 #define SPMM(T, S, V)                                                                                                  \
-    static inline void strip_##S(const int64_t *columns, const T *values, int64_t elements, const T *dense, int64_t n, \
-                                 T *out, int vectors) {                                                                \
-        fac_v##S sum[4];                                                                                               \
-        for (int v = 0; v < vectors; v++) sum[v] = (fac_v##S){0};                                                      \
-        for (int64_t k = 0; k < elements; k++) {                                                                       \
-            const fac_v##S value = fac_splat_##S(values[k]);                                                           \
-            const T *from = dense + columns[k] * n;                                                                    \
-            for (int v = 0; v < vectors; v++) sum[v] = fac_fma_##S(value, fac_load_##S(from + v * (V)), sum[v]);       \
+    /* A block's row begins `height * width` after the block before it, and the next one `width` after it. */          \
+    static inline __attribute__((always_inline)) void strip_##S(                                                       \
+        const int64_t *columns, const T *values, int64_t blocks, int64_t height, int64_t width, const T *dense,        \
+        int64_t n, T *out, int rows, int vectors) {                                                                    \
+        fac_v##S sum[TALL][4];                                                                                         \
+        for (int r = 0; r < rows; r++)                                                                                 \
+            for (int v = 0; v < vectors; v++) sum[r][v] = (fac_v##S){0};                                               \
+        for (int64_t k = 0; k < blocks; k++) {                                                                         \
+            const T *from = dense + columns[k] * width * n, *value = values + k * height * width;                      \
+            for (int64_t c = 0; c < width; c++, from += n) {                                                           \
+                fac_v##S x[4];                                                                                         \
+                for (int v = 0; v < vectors; v++) x[v] = fac_load_##S(from + v * (V));                                 \
+                for (int r = 0; r < rows; r++)                                                                         \
+                    for (int v = 0; v < vectors; v++)                                                                  \
+                        sum[r][v] = fac_fma_##S(fac_splat_##S(value[r * width + c]), x[v], sum[r][v]);                 \
+            }                                                                                                          \
         }                                                                                                              \
-        for (int v = 0; v < vectors; v++) fac_store_##S(out + v * (V), sum[v]);                                        \
+        for (int r = 0; r < rows; r++)                                                                                 \
+            for (int v = 0; v < vectors; v++) fac_store_##S(out + r * n + v * (V), sum[r][v]);                         \
     }                                                                                                                  \
     static T dot_##S(const int64_t *columns, const T *values, int64_t elements, const T *x) {                          \
         T sum[SIDES] = {0};                                                                                            \
@@ -25,24 +34,51 @@ enum { SIDES = 8 };
         for (int s = 0; k + s < elements; s++) sum[s] += values[k + s] * x[columns[k + s]];                            \
         return ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));                      \
     }                                                                                                                  \
-    void FAC_ISA_NAME(fac__spmm_##S)(const int64_t *begin, const int64_t *columns, const T *values, const T *dense,    \
-                                     int64_t n, T *out, int64_t first, int64_t last) {                                 \
+    static inline __attribute__((always_inline)) void row_##S(const int64_t *c, const T *v, int64_t blocks, int64_t h, \
+                                                              int64_t w, const T *dense, int64_t n, T *to) {           \
+        int64_t j = 0;                                                                                                 \
+        for (; j + 4 * (V) <= n; j += 4 * (V)) strip_##S(c, v, blocks, h, w, dense + j, n, to + j, 1, 4);              \
+        for (; j + (V) <= n; j += (V)) strip_##S(c, v, blocks, h, w, dense + j, n, to + j, 1, 1);                      \
+        for (; j < n; j++) {                                                                                           \
+            T sum = 0;                                                                                                 \
+            for (int64_t k = 0; k < blocks; k++)                                                                       \
+                for (int64_t i = 0; i < w; i++)                                                                        \
+                    sum = fac_fma1_##S(v[k * h * w + i], dense[(c[k] * w + i) * n + j], sum);                          \
+            to[j] = sum;                                                                                               \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static void tall_##S(const int64_t *c, const T *v, int64_t blocks, int64_t h, int64_t w, const T *dense,           \
+                         int64_t n, T *to) {                                                                           \
+        int64_t j = 0;                                                                                                 \
+        for (; j + WIDE * (V) <= n; j += WIDE * (V)) strip_##S(c, v, blocks, h, w, dense + j, n, to + j, TALL, WIDE);  \
+        for (; j + (V) <= n; j += (V)) strip_##S(c, v, blocks, h, w, dense + j, n, to + j, TALL, 1);                   \
+        for (; j < n; j++)                                                                                             \
+            for (int r = 0; r < TALL; r++) {                                                                           \
+                T sum = 0;                                                                                             \
+                for (int64_t k = 0; k < blocks; k++)                                                                   \
+                    for (int64_t i = 0; i < w; i++)                                                                    \
+                        sum = fac_fma1_##S(v[(k * h + r) * w + i], dense[(c[k] * w + i) * n + j], sum);                \
+                to[r * n + j] = sum;                                                                                   \
+            }                                                                                                          \
+    }                                                                                                                  \
+    void FAC_ISA_NAME(fac__spmm_##S)(const fac_spmm *s, int64_t first, int64_t last) {                                 \
+        const int64_t h = s->height, w = s->width, n = s->n;                                                           \
+        const T *dense = s->dense;                                                                                     \
         for (int64_t i = first; i < last; i++) {                                                                       \
-            const int64_t *c = columns + begin[i], elements = begin[i + 1] - begin[i];                                 \
-            const T *v = values + begin[i];                                                                            \
-            T *to = out + i * n;                                                                                       \
-            int64_t j = 0;                                                                                             \
-            if (n == 1) {                                                                                              \
-                *to = dot_##S(c, v, elements, dense);                                                                  \
+            const int64_t *c = s->columns + s->begin[i], blocks = s->begin[i + 1] - s->begin[i];                       \
+            const T *v = (const T *)s->values + s->begin[i] * h * w;                                                   \
+            T *to = (T *)s->out + i * h * n;                                                                           \
+            int64_t r = 0;                                                                                             \
+            if (h == 1 && w == 1 && n == 1) {                                                                          \
+                *to = dot_##S(c, v, blocks, dense);                                                                    \
                 continue;                                                                                              \
             }                                                                                                          \
-            for (; j + 4 * (V) <= n; j += 4 * (V)) strip_##S(c, v, elements, dense + j, n, to + j, 4);                 \
-            for (; j + (V) <= n; j += (V)) strip_##S(c, v, elements, dense + j, n, to + j, 1);                         \
-            for (; j < n; j++) {                                                                                       \
-                T sum = 0;                                                                                             \
-                for (int64_t k = 0; k < elements; k++) sum = fac_fma1_##S(v[k], dense[c[k] * n + j], sum);             \
-                to[j] = sum;                                                                                           \
+            if (h == 1 && w == 1) {                                                                                    \
+                row_##S(c, v, blocks, 1, 1, dense, n, to);                                                             \
+                continue;                                                                                              \
             }                                                                                                          \
+            for (; r + TALL <= h; r += TALL) tall_##S(c, v + r * w, blocks, h, w, dense, n, to + r * n);               \
+            for (; r < h; r++) row_##S(c, v + r * w, blocks, h, w, dense, n, to + r * n);                              \
         }                                                                                                              \
     }
 SPMM(float, f32, FAC_LANES_F32)
