@@ -6,7 +6,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/half.h"
 
-enum { FAC_DOT = 4, FAC_COLS = 128 };
+enum { FAC_DOT = 4, FAC_SUMS = 8, FAC_COLS = 128 };
 
 #define GEMV(SUF, E, T, V, LANES, LOAD_E, ONE, LOAD, STORE, SPLAT, FMA, FMA1)                                        \
     FAC_CASCADE(dots_##SUF, V, 1)                                                                                    \
@@ -40,26 +40,26 @@ enum { FAC_DOT = 4, FAC_COLS = 128 };
     static void rows_##SUF(int64_t m, int64_t k, const E *a, int64_t lda, const T *x, T *y) {                        \
         for (int64_t i = 0; i < m; i++) y[i] = dot_##SUF(k, a + i * lda, x);                                         \
     }                                                                                                                \
-    /* Four rows at a time, so that y is read and written once per four. */                                          \
+    /* FAC_SUMS vectors of columns at a time, whose sums stay in registers. */                                       \
     static void few_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                         \
-        int64_t i = 0;                                                                                               \
-        for (; i + 4 <= k; i += 4) {                                                                                 \
-            const E *r = a + i * lda;                                                                                \
-            int64_t j = 0;                                                                                           \
-            for (; j + LANES <= n; j += LANES) {                                                                     \
-                V s = LOAD(y + j);                                                                                   \
-                for (int u = 0; u < 4; u++) s = FMA(SPLAT(x[i + u]), LOAD_E(r + u * lda + j), s);                    \
-                STORE(y + j, s);                                                                                     \
+        int64_t j = 0;                                                                                               \
+        for (; j + FAC_SUMS * LANES <= n; j += FAC_SUMS * LANES) {                                                   \
+            V s[FAC_SUMS];                                                                                           \
+            _Pragma("GCC unroll 8") for (int u = 0; u < FAC_SUMS; u++) s[u] = LOAD(y + j + u * LANES);               \
+            for (int64_t i = 0; i < k; i++) {                                                                        \
+                const V each = SPLAT(x[i]);                                                                          \
+                _Pragma("GCC unroll 8") for (int u = 0; u < FAC_SUMS; u++) s[u] =                                    \
+                    FMA(each, LOAD_E(a + i * lda + j + u * LANES), s[u]);                                            \
             }                                                                                                        \
-            for (; j < n; j++)                                                                                       \
-                for (int u = 0; u < 4; u++) y[j] = FMA1(x[i + u], ONE(r[u * lda + j]), y[j]);                        \
+            _Pragma("GCC unroll 8") for (int u = 0; u < FAC_SUMS; u++) STORE(y + j + u * LANES, s[u]);               \
         }                                                                                                            \
-        for (; i < k; i++) {                                                                                         \
-            const E *r = a + i * lda;                                                                                \
-            int64_t j = 0;                                                                                           \
-            for (; j + LANES <= n; j += LANES) STORE(y + j, FMA(SPLAT(x[i]), LOAD_E(r + j), LOAD(y + j)));           \
-            for (; j < n; j++) y[j] = FMA1(x[i], ONE(r[j]), y[j]);                                                   \
+        for (; j + LANES <= n; j += LANES) {                                                                         \
+            V s = LOAD(y + j);                                                                                       \
+            for (int64_t i = 0; i < k; i++) s = FMA(SPLAT(x[i]), LOAD_E(a + i * lda + j), s);                        \
+            STORE(y + j, s);                                                                                         \
         }                                                                                                            \
+        for (; j < n; j++)                                                                                           \
+            for (int64_t i = 0; i < k; i++) y[j] = FMA1(x[i], ONE(a[i * lda + j]), y[j]);                            \
     }                                                                                                                \
     static                                                                                                           \
         __attribute__((noinline)) void cols_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) { \
