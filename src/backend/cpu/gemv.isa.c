@@ -40,7 +40,28 @@ enum { FAC_DOT = 4, FAC_SUMS = 8, FAC_COLS = 128 };
     static void rows_##SUF(int64_t m, int64_t k, const E *a, int64_t lda, const T *x, T *y) {                        \
         for (int64_t i = 0; i < m; i++) y[i] = dot_##SUF(k, a + i * lda, x);                                         \
     }                                                                                                                \
-    /* FAC_SUMS vectors of columns at a time, whose sums stay in registers. */                                       \
+    /* Four rows at a time, so that y is read and written once per four. */                                          \
+    static void rest_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                        \
+        int64_t i = 0;                                                                                               \
+        for (; i + 4 <= k; i += 4) {                                                                                 \
+            const E *r = a + i * lda;                                                                                \
+            int64_t j = 0;                                                                                           \
+            for (; j + LANES <= n; j += LANES) {                                                                     \
+                V s = LOAD(y + j);                                                                                   \
+                for (int u = 0; u < 4; u++) s = FMA(SPLAT(x[i + u]), LOAD_E(r + u * lda + j), s);                    \
+                STORE(y + j, s);                                                                                     \
+            }                                                                                                        \
+            for (; j < n; j++)                                                                                       \
+                for (int u = 0; u < 4; u++) y[j] = FMA1(x[i + u], ONE(r[u * lda + j]), y[j]);                        \
+        }                                                                                                            \
+        for (; i < k; i++) {                                                                                         \
+            const E *r = a + i * lda;                                                                                \
+            int64_t j = 0;                                                                                           \
+            for (; j + LANES <= n; j += LANES) STORE(y + j, FMA(SPLAT(x[i]), LOAD_E(r + j), LOAD(y + j)));           \
+            for (; j < n; j++) y[j] = FMA1(x[i], ONE(r[j]), y[j]);                                                   \
+        }                                                                                                            \
+    }                                                                                                                \
+    /* FAC_SUMS vectors of columns at a time, whose sums stay in registers, then the rest. */                        \
     static void few_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                         \
         int64_t j = 0;                                                                                               \
         for (; j + FAC_SUMS * LANES <= n; j += FAC_SUMS * LANES) {                                                   \
@@ -53,13 +74,7 @@ enum { FAC_DOT = 4, FAC_SUMS = 8, FAC_COLS = 128 };
             }                                                                                                        \
             _Pragma("GCC unroll 8") for (int u = 0; u < FAC_SUMS; u++) STORE(y + j + u * LANES, s[u]);               \
         }                                                                                                            \
-        for (; j + LANES <= n; j += LANES) {                                                                         \
-            V s = LOAD(y + j);                                                                                       \
-            for (int64_t i = 0; i < k; i++) s = FMA(SPLAT(x[i]), LOAD_E(a + i * lda + j), s);                        \
-            STORE(y + j, s);                                                                                         \
-        }                                                                                                            \
-        for (; j < n; j++)                                                                                           \
-            for (int64_t i = 0; i < k; i++) y[j] = FMA1(x[i], ONE(a[i * lda + j]), y[j]);                            \
+        if (j < n) rest_##SUF(k, n - j, a + j, lda, x, y + j);                                                       \
     }                                                                                                                \
     static                                                                                                           \
         __attribute__((noinline)) void cols_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) { \
