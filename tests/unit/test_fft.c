@@ -58,10 +58,10 @@ typedef struct room {
 } room;
 
 /* Powers of two, odd ones, primes with a pass, primes with none, and twice those. */
-static const int64_t lengths[] = {1,   2,   3,   4,    5,    6,    7,    8,    9,    10,   11,  12,  13,  14,
-                                  15,  16,  17,  19,   24,   30,   32,   37,   61,   64,   67,  74,  96,  97,
-                                  100, 101, 128, 134,  143,  169,  202,  243,  256,  257,  343, 384, 400, 500,
-                                  512, 625, 997, 1000, 1018, 1024, 1280, 1331, 2048, 3721, 4096};
+static const int64_t lengths[] = {1,   2,   3,   4,   5,    6,    7,    8,    9,    10,   11,   12,  13,  14,
+                                  15,  16,  17,  19,  24,   30,   32,   37,   61,   64,   67,   74,  96,  97,
+                                  112, 100, 101, 128, 134,  143,  169,  202,  243,  256,  257,  343, 384, 400,
+                                  500, 512, 625, 997, 1000, 1018, 1024, 1280, 1331, 2048, 3721, 4096};
 
 static void expect_transform(room *r, fac_dtype d, int64_t n, int64_t lines, double tolerance) {
     FAC_SCOPE(s);

@@ -6,7 +6,7 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/half.h"
 
-enum { FAC_DOT = 4, FAC_COLS = 128 };
+enum { FAC_DOT = 4, FAC_SUMS = 8, FAC_COLS = 128 };
 
 #define SUM(v) _Generic((v), fac_vf32 : fac_sum_f32, fac_vf64 : fac_sum_f64)(v)
 #define GEMV(SUF, E, T, V, LANES, LOAD_E, ONE, LOAD, STORE, SPLAT, FMA, FMA1)                                        \
@@ -38,7 +38,7 @@ enum { FAC_DOT = 4, FAC_COLS = 128 };
         for (int64_t i = 0; i < m; i++) y[i] = dot_##SUF(k, a + i * lda, x);                                         \
     }                                                                                                                \
     /* Four rows at a time, so that y is read and written once per four. */                                          \
-    static void few_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                         \
+    static void rest_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                        \
         int64_t i = 0;                                                                                               \
         for (; i + 4 <= k; i += 4) {                                                                                 \
             const E *r = a + i * lda;                                                                                \
@@ -57,6 +57,21 @@ enum { FAC_DOT = 4, FAC_COLS = 128 };
             for (; j + LANES <= n; j += LANES) STORE(y + j, FMA(SPLAT(x[i]), LOAD_E(r + j), LOAD(y + j)));           \
             for (; j < n; j++) y[j] = FMA1(x[i], ONE(r[j]), y[j]);                                                   \
         }                                                                                                            \
+    }                                                                                                                \
+    /* FAC_SUMS vectors of columns at a time, whose sums stay in registers, then the rest. */                        \
+    static void few_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) {                         \
+        int64_t j = 0;                                                                                               \
+        for (; j + FAC_SUMS * LANES <= n; j += FAC_SUMS * LANES) {                                                   \
+            V s[FAC_SUMS];                                                                                           \
+            _Pragma("GCC unroll 8") for (int u = 0; u < FAC_SUMS; u++) s[u] = LOAD(y + j + u * LANES);               \
+            for (int64_t i = 0; i < k; i++) {                                                                        \
+                const V each = SPLAT(x[i]);                                                                          \
+                _Pragma("GCC unroll 8") for (int u = 0; u < FAC_SUMS; u++) s[u] =                                    \
+                    FMA(each, LOAD_E(a + i * lda + j + u * LANES), s[u]);                                            \
+            }                                                                                                        \
+            _Pragma("GCC unroll 8") for (int u = 0; u < FAC_SUMS; u++) STORE(y + j + u * LANES, s[u]);               \
+        }                                                                                                            \
+        if (j < n) rest_##SUF(k, n - j, a + j, lda, x, y + j);                                                       \
     }                                                                                                                \
     static                                                                                                           \
         __attribute__((noinline)) void cols_##SUF(int64_t k, int64_t n, const E *a, int64_t lda, const T *x, T *y) { \

@@ -5,7 +5,8 @@
    so that no arithmetic crosses lanes. Lines reach them in two ways:
 
      lanes  a group of lines, one per lane: lengths with few factors, and neighbouring lines of any
-     short  one or two lines of 64, 128 or as many points as a square of lanes has, split as below without leaving registers, or nearly
+     short  one or two lines of 64, 96, 112, 128 or as many points as a square of lanes has, split as below without leaving
+            registers, or nearly
      split  one line of n = columns * rows elements: its columns are transformed, one per lane, multiplied by twiddle
             factors, transposed by registers, and its rows are transformed, one per lane again (Bailey's four steps)
 

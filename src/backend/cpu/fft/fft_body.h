@@ -133,6 +133,19 @@ static FAC_ALWAYS_INLINE void X(dft_odd)(CV *a, int r, const T *roots) {
 }
 static FAC_ALWAYS_INLINE void X(dft_3)(CV *a, const T *roots) { X(dft_odd)(a, 3, roots); }
 static FAC_ALWAYS_INLINE void X(dft_5)(CV *a, const T *roots) { X(dft_odd)(a, 5, roots); }
+#if FAC_VECTOR_BYTES == 64 && LANES == 16
+/* Two transforms of three without factors between: of points 2 n2 + 3 n1, to points 4 k2 + 3 k1 (Good 1958). roots: of three. */
+static FAC_ALWAYS_INLINE void X(dft_6)(CV *a, const T *roots) {
+    CV even[3] = {a[0], a[2], a[4]}, odd[3] = {a[3], a[5], a[1]};
+    X(dft_3)(even, roots);
+    X(dft_3)(odd, roots);
+#pragma GCC unroll 3
+    for (int k = 0; k < 3; k++) {
+        a[4 * k % 6] = X(plus)(even[k], odd[k]);
+        a[(4 * k + 3) % 6] = X(minus)(even[k], odd[k]);
+    }
+}
+#endif
 static FAC_ALWAYS_INLINE void X(dft_7)(CV *a, const T *roots) { X(dft_odd)(a, 7, roots); }
 static FAC_ALWAYS_INLINE void X(dft_11)(CV *a, const T *roots) { X(dft_odd)(a, 11, roots); }
 static FAC_ALWAYS_INLINE void X(dft_13)(CV *a, const T *roots) { X(dft_odd)(a, 13, roots); }

@@ -46,13 +46,17 @@ FFT_FACTORS(16)
         const X(factors) f = X(factors_of)(c, group);                                                               \
         CV a[R];                                                                                                    \
         _Pragma("GCC unroll 16") for (int j = 0; j < (R); j++) a[j] = X(read)(at + j * step, from);                 \
-        X(dft_##R)(a, NULL);                                                                                        \
+        X(dft_##R)(a, (const T *)c->columns.table + c->columns.pass[0].roots);                                      \
         _Pragma("GCC unroll 16") for (int k = 0; k < (R); k++) X(put)(y, k, X(times)(a[k], X(factor)(f, k)));       \
     }
 #if LANES == 8
 FFT_ONLY(4)
 #endif
 FFT_ONLY(8)
+#if LANES == 16
+FFT_ONLY(6)
+FFT_ONLY(7)
+#endif
 #if FAC_VECTOR_BYTES == 64
 FFT_ONLY(16)
 #endif
@@ -63,6 +67,10 @@ static bool X(only)(const fac_fft_core *c, const T *at, int64_t step, bool excha
     case 4: X(only_4)(c, at, step, exchange, group, y); return true;
 #endif
     case 8: X(only_8)(c, at, step, exchange, group, y); return true;
+#if LANES == 16
+    case 6: X(only_6)(c, at, step, exchange, group, y); return true;
+    case 7: X(only_7)(c, at, step, exchange, group, y); return true;
+#endif
 #if FAC_VECTOR_BYTES == 64
     case 16: X(only_16)(c, at, step, exchange, group, y); return true;
 #endif
@@ -100,7 +108,8 @@ static FAC_ALWAYS_INLINE bool X(has_squares)(const fac_fft_core *c) {
     return LANES >= 8 && c->rows.n == LANES && c->columns.n >= LANES;
 }
 #if LANES >= 8
-/* The first half of each point's lanes goes to at + i * step, the second one to next + i * step. */
+/* The first half of each point's lanes goes to at + i * step, the second one to next + i * step. Where a step is shorter than that,
+   the lanes beyond it hold nothing, and the next point is written over them. */
 static FAC_ALWAYS_INLINE void X(leave_square)(const VT *re, const VT *im, T *at, T *next, int64_t step, bool exchange,
                                               T scale) {
     const VT s = SPLAT(scale);
@@ -117,7 +126,16 @@ static FAC_ALWAYS_INLINE void X(leave_square)(const VT *re, const VT *im, T *at,
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++) a[i] = X(scaled)(a[i], s);
 #pragma GCC unroll 16
-    for (int i = 0; i < LANES; i++) X(write)(at + i * step, next + i * step, a[i], to);
+    for (int i = 0; i < LANES - 1; i++) X(write)(at + i * step, next + i * step, a[i], to);
+    const int64_t end = (LANES - 1) * step;
+#if FAC_VECTOR_BYTES == 64
+    if (step < LANES) {
+        X(store_first)(at + end, X(pick)(a[LANES - 1].re, to.first, a[LANES - 1].im), step);
+        X(store_first)(next + end, X(pick)(a[LANES - 1].re, to.second, a[LANES - 1].im), step);
+        return;
+    }
+#endif
+    X(write)(at + end, next + end, a[LANES - 1], to);
 }
 static void X(row_square)(const T *x, T *at, T *next, int64_t step, bool exchange, T scale) {
     VT re[LANES], im[LANES];

@@ -2,18 +2,19 @@
 
 #if LANES >= 8
 #define SHORT_LINES 1
-/* LANES columns of LANES rows, or of half as many, of as many lines at once as fill a square. */
+/* LANES columns of LANES rows, or of half as many or fewer, of as many lines at once as a square has room for. */
 static bool X(is_short)(const fac_fft_group *g) {
     if (!g->plan->core.short_lines || g->plan->chirped) return false;
     const int64_t from = g->in.complex ? 2 : 1, to = g->out.complex ? 2 : 1;
     if (g->in.step != from || g->out.step != to) return false;
-    return g->plan->inner == g->plan->n ? g->plan->kind == FAC_FFT_COMPLEX : !g->plan->core.short_factors;
+    if (g->plan->inner == g->plan->n) return g->plan->kind == FAC_FFT_COMPLEX;
+    return !g->plan->core.short_factors && 2 * g->plan->core.columns.n >= LANES;
 }
 
-/* Lines that fill one square. */
+/* Lines that fill one square, or nearly: one of LANES rows, or two, each in half of it. */
 static void X(short_square)(const fac_fft_core *c, T *const *from, T *const *to, bool exchange_from, bool exchange_to,
                             T scale, T *x) {
-    const int64_t rows = c->columns.n, step = 2 * rows;
+    const int64_t rows = c->columns.n, step = 2 * rows, room = rows == LANES ? LANES : LANES / 2;
     T *next = rows == LANES ? to[0] + LANES : to[1];
 #if LANES == 8
     if (rows == 8) { /* it stays in registers */
@@ -35,7 +36,11 @@ static void X(short_square)(const fac_fft_core *c, T *const *from, T *const *to,
         return;
     }
 #endif
-    for (int64_t i = 0; i * rows < LANES; i++) X(only)(c, from[i], POINT, exchange_from, 0, x + i * rows * POINT);
+    for (int64_t i = 0; i * room < LANES; i++) {
+        T *at = x + i * room * POINT;
+        X(only)(c, from[i], POINT, exchange_from, 0, at);
+        memset(at + rows * POINT, 0, (size_t)(room - rows) * POINT * sizeof(T));
+    }
     X(row_square)(x, to[0], next, step, exchange_to, scale);
 }
 

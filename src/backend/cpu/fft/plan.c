@@ -207,7 +207,8 @@ static fac_status make_core(fac_fft_plan *p, int64_t n) {
     p->core.split_cost = best_split(p, n, &columns);
     const int64_t rows = n % p->lanes ? 0 : n / p->lanes;
     const bool eights = p->lanes == 16 && (n == 64 || n == 128), fours = is_wide(p) && (n == 16 || n == 32);
-    p->core.short_lines = eights || fours || (p->lanes >= 8 && rows == p->lanes) || (p->lanes == 8 && rows == 4);
+    p->core.short_lines = eights || fours || (p->lanes >= 8 && rows == p->lanes) || (p->lanes == 8 && rows == 4) ||
+                          (p->lanes == 16 && (rows == 6 || rows == 7));
     if (p->core.short_lines && !fours) columns = p->lanes;
     if (eights || fours) FAC_TRY(make_short_factors(p, eights ? 8 : 4));
     FAC_TRY(make_chain(p, n, &p->core.whole));
