@@ -452,3 +452,52 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     fac__split(&j.split, in, mask, &out, 1, false);
     return fac__split_is_columns(&j.split) || is_thin(&j) ? reduce_columns(&j) : reduce_rows(&j);
 }
+
+/* ---- both extremes of everything ---------------------------------------------------------------------------------------- */
+
+typedef struct extremes_job {
+    const char *in;
+    fac_dtype dtype;
+    size_t item;
+    int64_t n;
+    fac_acc kind;
+    fac_acc_value (*best)[2]; /* of each block */
+} extremes_job;
+
+static void no_extremes(fac_acc kind, fac_acc_value best[2]) {
+    fac__fold_identity(FAC_FOLD_MIN, kind, &best[0], 1);
+    fac__fold_identity(FAC_FOLD_MAX, kind, &best[1], 1);
+}
+
+/* Few at a time, which are still in L1 where they are read twice. */
+static fac_status run_extremes(void *ctx, int64_t begin, int64_t end) {
+    enum { PIECE_BYTES = 16384 };
+    const extremes_job *j = ctx;
+    const int64_t piece = PIECE_BYTES / (int64_t)j->item;
+    for (int64_t b = begin; b < end; b++) {
+        const int64_t last = fac__min(j->n, (b + 1) * FAC_ROW_BLOCK);
+        no_extremes(j->kind, j->best[b]);
+        for (int64_t i = b * FAC_ROW_BLOCK; i < last; i += piece)
+            FAC_ISA_PICK(fac__extremes)(j->dtype, j->in + i * (int64_t)j->item, fac__min(piece, last - i), j->best[b]);
+    }
+    return FAC_OK;
+}
+
+fac_status fac__reduce_extremes(fac_acc kind, fac_tensor *in, fac_tensor *least, fac_tensor *most) {
+    const int64_t blocks = fac__div_up(in->numel, FAC_ROW_BLOCK);
+    fac_acc_value best[2], one[1][2];
+    extremes_job j = {.in = fac__data(in), .dtype = (fac_dtype)in->dtype, .n = in->numel, .kind = kind, .best = one};
+    j.item = fac__dtype_size(j.dtype);
+    if (blocks > 1) j.best = fac__alloc_aligned((size_t)blocks * sizeof *j.best, 64);
+    if (!j.best) return fac_error();
+    fac_status st = fac__parallel_for(0, blocks, 1, run_extremes, &j);
+    no_extremes(kind, best);
+    for (int64_t b = 0; b < blocks; b++) {
+        fac__fold_get(FAC_FOLD_MIN, kind).row(&j.best[b][0], 1, &best[0]);
+        fac__fold_get(FAC_FOLD_MAX, kind).row(&j.best[b][1], 1, &best[1]);
+    }
+    fac__tile_store(kind, &best[0], fac__data(least), (fac_dtype)least->dtype, 1, 1);
+    fac__tile_store(kind, &best[1], fac__data(most), (fac_dtype)most->dtype, 1, 1);
+    if (blocks > 1) fac__free(j.best);
+    return st;
+}
