@@ -29,12 +29,17 @@ static inline double hsum_f64(fac_vf64 v) {
 }
 
 typedef float half_vf32 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
-/* In double. */
-static inline double lanes_sum(fac_vf32 v) {
+/* Both halves added in double. */
+static inline fac_vf64 widen_sum(fac_vf32 v) {
     half_vf32 part[2];
     memcpy(part, &v, sizeof v);
-    return hsum_f64(__builtin_convertvector(part[0], fac_vf64) + __builtin_convertvector(part[1], fac_vf64));
+#if FAC_VECTOR_BYTES == 64 /* gcc would convert quarters */
+    return (fac_vf64)_mm512_cvtps_pd((__m256)part[0]) + (fac_vf64)_mm512_cvtps_pd((__m256)part[1]);
+#else
+    return __builtin_convertvector(part[0], fac_vf64) + __builtin_convertvector(part[1], fac_vf64);
+#endif
 }
+static inline double lanes_sum(fac_vf32 v) { return hsum_f64(widen_sum(v)); }
 
 FAC_CASCADE(cascade_f32, fac_vf32, 1)
 FAC_CASCADE(cascade_f64, fac_vf64, 1)
@@ -78,42 +83,6 @@ FAC_CASCADE(cascade_f64, fac_vf64, 1)
 SUM_LANES(sum_lanes_f32, float, fac_vf32, V32, fac_load_f32, cascade_f32)
 SUM_LANES(sum_lanes_f64, double, fac_vf64, V64, fac_load_f64, cascade_f64)
 
-/* The lanes and what is left over are added in double: a short sum is rounded about once. */
-static void sum_row_f32(const void *vx, int64_t n, void *vacc) {
-    const float *x = vx;
-    int64_t rest;
-    double sum = lanes_sum(sum_lanes_f32(x, n, &rest)), tail = (double)*(float *)vacc;
-    for (int64_t i = n - rest; i < n; i++) tail += (double)x[i];
-    *(float *)vacc = (float)(sum + tail);
-}
-
-/* A row per lane: squares of rows become columns, which are added up one by one. */
-void FAC_ISA_NAME(fac__sum_short_rows_f32)(const float *x, int64_t step, int64_t n, int64_t rows, float *sums) {
-    int64_t r = 0;
-    for (; r + V32 <= rows; r += V32) {
-        fac_vf64 low = {0}, high = {0};
-        for (int64_t k = 0; k < n; k += V32) {
-            const int64_t m = n - k < V32 ? n - k : V32;
-            fac_vf32 v[V32];
-            half_vf32 part[2];
-            for (int i = 0; i < V32; i++) v[i] = fac__short_load(x + (r + i) * step + k, m, 0);
-            fac_transpose_f32(v);
-            for (int64_t i = 0; i < m; i++) {
-                memcpy(part, &v[i], sizeof part);
-                low += __builtin_convertvector(part[0], fac_vf64);
-                high += __builtin_convertvector(part[1], fac_vf64);
-            }
-        }
-        const half_vf32 both[2] = {__builtin_convertvector(low, half_vf32), __builtin_convertvector(high, half_vf32)};
-        memcpy(sums + r, both, sizeof both);
-    }
-    for (; r < rows; r++) {
-        double sum = 0;
-        for (int64_t k = 0; k < n; k++) sum += (double)x[r * step + k];
-        sums[r] = (float)sum;
-    }
-}
-
 /* Sums of elements that become floats on the way, a vector at a time. */
 typedef uint32_t vu32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
 static inline fac_vf32 load_number(const float *p) {
@@ -137,7 +106,6 @@ static inline fac_vf32 load_number_bf16(const uint16_t *p) {
 static inline float number(float x) { return x == x ? x : 0; }
 static inline double number_f64(double x) { return x == x ? x : 0; }
 static inline float number_bf16(uint16_t x) { return number(fac__bf16_to_f32(x)); }
-#define ONE_SQUARE(x) ((x) * (x))
 #define SUM_ROW_OF(NAME, T, LOAD, ONE)                                                    \
     SUM_LANES(NAME##_lanes, T, fac_vf32, V32, LOAD, cascade_f32)                          \
     static void NAME(const void *vx, int64_t n, void *vacc) {                             \
@@ -160,7 +128,6 @@ SUM_ROW_OF(sum_row_numbers_f16, uint16_t, load_number_f16, number_f16)
 #endif
 SUM_ROW_OF(sum_row_numbers, float, load_number, number)
 SUM_ROW_OF(sum_row_abs, float, load_abs, fabsf)
-SUM_ROW_OF(sum_row_squares, float, load_square, ONE_SQUARE)
 
 #define SUM_ROW_F64(NAME, LANES, ONE)                             \
     static void NAME(const void *vx, int64_t n, void *vacc) {     \
@@ -174,39 +141,57 @@ SUM_LANES(sum_lanes_numbers_f64, double, fac_vf64, V64, load_number_f64, cascade
 SUM_ROW_F64(sum_row_f64, sum_lanes_f64, )
 SUM_ROW_F64(sum_row_numbers_f64, sum_lanes_numbers_f64, number_f64)
 
-/* The sums of as many rows as a vector has lanes, side by side, each with the bits that its row fold gives. */
-static void sum_rows(bool squares, const float *x, int64_t step, int64_t n, float *sums) {
-    fac_vf32 v[V32];
-    half_vf32 part[2];
-    fac_vf64 sum[V64][2], tail[2] = {{0}, {0}};
-    int64_t rest = 0;
-    for (int i = 0; i < V32; i++)
-        v[i] = squares ? sum_row_squares_lanes(x + i * step, n, &rest) : sum_lanes_f32(x + i * step, n, &rest);
-    fac_transpose_f32(v);
-    for (int i = 0; i < V32; i++) {
-        memcpy(part, &v[i], sizeof part);
-        for (int k = 0; k < 2; k++) {
-            const fac_vf64 lane = __builtin_convertvector(part[k], fac_vf64);
-            sum[i % V64][k] = i < V64 ? lane : sum[i % V64][k] + lane;
-        }
+/* The lanes and what is left over are added in double: a short sum is rounded about once. */
+#define SUM_FLOATS(NAME, LANES, LOAD, REST)                                             \
+    static inline fac_vf64 NAME##_short(const float *x, int64_t n) {                    \
+        fac_vf32 v = {0};                                                               \
+        int64_t i = 0;                                                                  \
+        for (; i + V32 <= n; i += V32) v += LOAD(x + i);                                \
+        fac_vf64 sum = i ? widen_sum(v) : (fac_vf64){0};                                \
+        if (i < n) {                                                                    \
+            v = fac__short_load(x + i, n - i, 0);                                       \
+            sum += widen_sum(REST(v));                                                  \
+        }                                                                               \
+        return sum;                                                                     \
+    }                                                                                   \
+    static inline fac_vf64 NAME##_wide(const float *x, int64_t n) {                     \
+        if (n < UNROLL * V32) return NAME##_short(x, n);                                \
+        int64_t rest;                                                                   \
+        const fac_vf64 sum = widen_sum(LANES(x, n, &rest));                             \
+        return rest ? sum + NAME##_short(x + n - rest, rest) : sum;                     \
+    }                                                                                   \
+    static void NAME(const void *x, int64_t n, void *vacc) {                            \
+        *(float *)vacc = (float)(hsum_f64(NAME##_wide(x, n)) + (double)*(float *)vacc); \
+    }                                                                                   \
+    static void NAME##_several(const float *x, int64_t step, int64_t n, float *sums) {  \
+        fac_vf64 v[V64];                                                                \
+        if (n < UNROLL * V32)                                                           \
+            for (int i = 0; i < V64; i++) v[i] = NAME##_short(x + i * step, n);         \
+        else                                                                            \
+            for (int i = 0; i < V64; i++) v[i] = NAME##_wide(x + i * step, n);          \
+        FOLD_ROWS(V64, F64, PLUS)                                                       \
+        const half_vf32 sum = __builtin_convertvector(v[0] + 0.0, half_vf32);           \
+        memcpy(sums, &sum, sizeof sum);                                                 \
     }
-    for (int w = V64 / 2; w > 0; w /= 2)
-        for (int i = 0; i < w; i++) sum[i][0] += sum[i + w][0], sum[i][1] += sum[i + w][1];
-    if (rest) {
-        for (int i = 0; i < V32; i++) v[i] = fac__short_load(x + i * step + n - rest, rest, 0);
-        fac_transpose_f32(v);
-        for (int64_t i = 0; i < rest; i++) {
-            if (squares) v[i] *= v[i];
-            memcpy(part, &v[i], sizeof part);
-            for (int k = 0; k < 2; k++) tail[k] += __builtin_convertvector(part[k], fac_vf64);
-        }
+/* A vector v[i] of each of L rows becomes one of what STEP makes of each row's lanes, of which those half a vector apart come together
+   first. */
+#define FOLD_ROWS(L, ZIP, STEP)                                                                    \
+    _Pragma("GCC unroll 4") for (int half = (L) / 2; half > 0; half /= 2) {                        \
+        _Pragma("GCC unroll 8") for (int i = 0; i < half; i++) {                                   \
+            v[i] = STEP(FAC_ZIP_HI_##ZIP(v[i], v[i + half]), FAC_ZIP_LO_##ZIP(v[i], v[i + half])); \
+        }                                                                                          \
     }
-    for (int k = 0; k < 2; k++) part[k] = __builtin_convertvector(sum[0][k] + tail[k], half_vf32);
-    memcpy(sums, part, sizeof part);
-}
+#define PLUS(x, a) ((a) + (x))
+#define SAME(x) (x)
+#define SQUARED(x) ((x) * (x))
+SUM_LANES(sum_lanes_squares, float, fac_vf32, V32, load_square, cascade_f32)
+SUM_FLOATS(sum_row_f32, sum_lanes_f32, fac_load_f32, SAME)
+SUM_FLOATS(sum_row_squares, sum_lanes_squares, load_square, SQUARED)
+
 void FAC_ISA_NAME(fac__sum_rows_f32)(bool squares, const float *x, int64_t step, int64_t n, int64_t rows, float *sums) {
     int64_t r = 0;
-    for (; r + V32 <= rows; r += V32) sum_rows(squares, x + r * step, step, n, sums + r);
+    for (; r + V64 <= rows; r += V64)
+        (squares ? sum_row_squares_several : sum_row_f32_several)(x + r * step, step, n, sums + r);
     for (; r < rows; r++) {
         sums[r] = 0;
         (squares ? sum_row_squares : sum_row_f32)(x + r * step, n, sums + r);
@@ -401,14 +386,11 @@ static inline fac_vf64 load_terms(const double *p, int64_t n, vu64 sign) {
                 v[i] = LOAD(row, n, sign);                                                             \
                 for (int64_t k = V64; k < n; k += V64) v[i] = STEP(LOAD(row + k, n - k, sign), v[i]);  \
             }                                                                                          \
-            fac_transpose_f64(v);                                                                      \
-            for (int w = V64 / 2; w > 0; w /= 2)                                                       \
-                for (int i = 0; i < w; i++) v[i] = STEP(v[i + w], v[i]);                               \
+            FOLD_ROWS(V64, F64, STEP)                                                                  \
             v[0] = (fac_vf64)((vu64)v[0] ^ sign);                                                      \
             memcpy(out + r, v, (size_t)some * sizeof *out);                                            \
         }                                                                                              \
     }
-#define PLUS(x, a) ((a) + (x))
 SHORT_ROWS(short_sums, load_terms, PLUS)
 SHORT_ROWS(short_extremes, load_turned, larger_f64)
 
@@ -624,6 +606,39 @@ BETTER_LANES(smaller_i32, vi32, min, epi32, x < a)
 BEST_OF(u8, uint8_t, vu8)
 BEST_OF(i16, int16_t, vi16)
 BEST_OF(i32, int32_t, vi32)
+
+/* The largest of x ^ flip of each of several rows, turned back. The last vector of a row overlaps the one before it. */
+#define BEST_ROWS(NAME, STEP, WORST)                                                                              \
+    static void NAME(const float *x, int64_t step, int64_t n, int64_t rows, vi32 flip, float *out) {              \
+        for (int64_t r = 0; r < rows; r += V32) {                                                                 \
+            fac_vf32 v[V32];                                                                                      \
+            const int64_t some = rows - r < V32 ? rows - r : V32;                                                 \
+            for (int64_t i = 0; i < V32; i++) {                                                                   \
+                const float *row = x + (r + (i < some ? i : 0)) * step;                                           \
+                v[i] = (fac_vf32)((vi32)fac__short_load(row, n < V32 ? n : V32, WORST) ^ flip);                   \
+                for (int64_t k = V32; k < n; k += V32)                                                            \
+                    v[i] = STEP((fac_vf32)((vi32)fac_load_f32(row + (k + V32 <= n ? k : n - V32)) ^ flip), v[i]); \
+            }                                                                                                     \
+            FOLD_ROWS(V32, F32, STEP)                                                                             \
+            v[0] = (fac_vf32)((vi32)v[0] ^ flip);                                                                 \
+            memcpy(out + r, v, (size_t)some * sizeof *out);                                                       \
+        }                                                                                                         \
+    }
+static inline float worst_i32(int32_t flip) {
+    const int32_t bits = INT32_MIN ^ flip;
+    float worst;
+    memcpy(&worst, &bits, sizeof worst);
+    return worst;
+}
+#define LARGER_BITS(x, a) ((fac_vf32)larger_i32((vi32)(x), (vi32)(a)))
+BEST_ROWS(best_rows_f32, larger_f32, flip[0] ? INFINITY : -INFINITY)
+BEST_ROWS(best_rows_i32, LARGER_BITS, worst_i32(flip[0]))
+
+void FAC_ISA_NAME(fac__best_rows)(fac_fold_op op, fac_dtype d, const void *x, int64_t step, int64_t n, int64_t rows,
+                                  void *out) {
+    const int32_t flip = op == FAC_FOLD_MAX ? 0 : d == FAC_F32 ? INT32_MIN : -1;
+    (d == FAC_F32 ? best_rows_f32 : best_rows_i32)(x, step, n, rows, (vi32){0} + flip, out);
+}
 
 /* The least and the largest key of n >= 1 elements. A key compares as its element does: KEY(x, f), where f is as wide as x. */
 #define EXTREMES_OF(NAME, S, T, VT, KEY)                                                                         \

@@ -175,11 +175,17 @@ static bool sums_floats(const job *j) {
     return j->r->kind == FAC_ACC_F32 && j->r->op == FAC_FOLD_SUM && (j->direct || sums_squares(j));
 }
 
+static bool is_extreme(const job *j) {
+    return (j->r->op == FAC_FOLD_MAX || j->r->op == FAC_FOLD_MIN) && j->r->map == FAC_MAP_NONE && j->in_place.row &&
+           j->r->finish == FAC_FINISH_NONE && (j->in_dtype == FAC_F32 || j->in_dtype == FAC_I32);
+}
+
 /* Rows that several at a time are folded of. */
 static bool is_short(const job *j) {
-    const bool floats = sums_floats(j), doubles = j->direct && j->r->kind == FAC_ACC_F64 && j->r->op != FAC_FOLD_PROD;
-    return (floats || doubles) && j->plain_out && j->split.kept.ndim == 1 &&
-           j->split.reduced.count <= (floats ? MEDIUM_ROW : SHORT_ROW);
+    const bool floats = sums_floats(j) && j->plain_out, extreme = is_extreme(j),
+               doubles = j->direct && j->r->kind == FAC_ACC_F64 && j->r->op != FAC_FOLD_PROD && j->plain_out;
+    return (floats || doubles || extreme) && j->split.kept.ndim == 1 &&
+           j->split.reduced.count <= (doubles ? SHORT_ROW : MEDIUM_ROW);
 }
 
 static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
@@ -193,9 +199,12 @@ static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += ROWS_AT_ONCE) {
         const int64_t rows = fac__min(ROWS_AT_ONCE, end - i);
         const void *x = j->in + i * step * (int64_t)j->in_item;
-        if (j->r->kind == FAC_ACC_F32 && j->direct && n <= SHORT_ROW)
-            FAC_ISA_PICK(fac__sum_short_rows_f32)(x, step, n, rows, acc.f32);
-        else if (j->r->kind == FAC_ACC_F32)
+        if (is_extreme(j)) {
+            FAC_ISA_PICK(fac__best_rows)(j->r->op, j->in_dtype, x, step, n, rows, &acc);
+            fac__casts[j->out_dtype][j->in_dtype](j->out + i * out * (int64_t)j->out_item, out, &acc, 1, rows);
+            continue;
+        }
+        if (j->r->kind == FAC_ACC_F32)
             FAC_ISA_PICK(fac__sum_rows_f32)(!j->direct, x, step, n, rows, acc.f32);
         else
             FAC_ISA_PICK(fac__fold_short_rows_f64)(j->r->op, x, step, n, rows, acc.f64);
@@ -415,7 +424,7 @@ static fac_status reduce_columns(job *j) {
 /* Neighbouring outputs that fold few elements each. */
 static bool is_thin(const job *j) {
     return j->split.reduced.count <= (j->direct ? THIN / 4 : THIN) && j->split.kept.ndim &&
-           j->split.kept.size[0] >= FAC_LONG_RUN && !(j->direct && is_short(j));
+           j->split.kept.size[0] >= FAC_LONG_RUN && !((j->direct || is_extreme(j)) && is_short(j));
 }
 
 /* ---- entry ---------------------------------------------------------------------------------------------------------- */
