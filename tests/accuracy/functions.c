@@ -38,7 +38,7 @@
     X(softplus, fac_softplus(x), x > 20 ? x : SOFT(x), 2, 2, 2)                                   \
     X(silu, fac_silu(x), x * SIGMOID(x), 4, 4, 4)                                                 \
     X(mish, fac_mish(x), x * F(tanh)(x > 100 ? x : SOFT(x)), 5, 5, 5)                             \
-    X(gelu, fac_gelu(x), x / 2 * F(erfc)(-x / F(sqrt)(2)), 8, 24, 40)                             \
+    X(gelu, fac_gelu(x), x / 2 * F(erfc)(-x / F(sqrt)(2)), 8, 8, 40)                              \
     X(gelu_tanh, fac_gelu(x, .approximate = "tanh"), x * SIGMOID(INNER(x)), 400, 4000, 400)       \
     X(elu, fac_elu(x), x > 0 ? x : F(expm1)(x), 1, 1, 1)
 /* clang-format on */

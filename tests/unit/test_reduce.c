@@ -167,7 +167,7 @@ static void extremes_find_the_first_of_equals(void **state) {
     }
 }
 
-/* Integers against their doubles, which other kernels fold: numbers of the whole range of the dtype, the largest and the smallest among
+/* Integers, and floats that are narrower than accumulators, against their doubles, which other kernels fold: numbers of the whole range of the dtype, the largest and the smallest among
    them, in rows and columns of all lengths. */
 static void extremes_agree(fac_dtype dtype, double least, double most, int64_t w) {
     FAC_SCOPE(s);
@@ -176,7 +176,10 @@ static void extremes_agree(fac_dtype dtype, double least, double most, int64_t w
         data[i] = i == n / 2   ? most
                   : i == n / 3 ? least
                                : floor(least + (most - least) * (0.5 + 0.5 * sin(3.7 * (double)i)));
-    fac_tensor *y = fac_tensor_from(data, FAC_F64, FAC_INTS(37, w)), *x = fac_to_dtype(y, dtype);
+    fac_tensor *x = fac_to_dtype(fac_tensor_from(data, FAC_F64, FAC_INTS(37, w)), dtype), *y = fac_to_dtype(x, FAC_F64);
+    const fac_aminmax_result both = fac_aminmax(x);
+    assert_near(fac_item(both.min), least, 0);
+    assert_near(fac_item(both.max), most, 0);
     for (unsigned mask = 0; mask < 4; mask++) {
         int64_t room[4];
         const fac_ints dims = dims_of(mask, room);
@@ -194,7 +197,7 @@ static void extremes_agree(fac_dtype dtype, double least, double most, int64_t w
     assert_no_error();
 }
 
-static void extremes_of_integers_are_those_of_their_doubles(void **state) {
+static void extremes_are_those_of_their_doubles(void **state) {
     (void)state;
     static const int64_t widths[] = {1, 3, 17, 64, 65, 130, 300, 1000};
     for (size_t k = 0; k < FAC_COUNT(widths); k++) {
@@ -204,6 +207,10 @@ static void extremes_of_integers_are_those_of_their_doubles(void **state) {
         extremes_agree(FAC_I16, INT16_MIN, INT16_MAX, widths[k]);
         extremes_agree(FAC_I32, INT32_MIN, INT32_MAX, widths[k]);
         extremes_agree(FAC_I64, -0x1p50, 0x1p50, widths[k]);
+        extremes_agree(FAC_F16, -65504, 65504, widths[k]);
+        extremes_agree(FAC_BF16, -0x1p100, 0x1p120, widths[k]);
+        extremes_agree(FAC_F32, -0x1p100, 0x1p120, widths[k]);
+        extremes_agree(FAC_F64, -0x1p1000, 0x1p1000, widths[k]);
     }
 }
 
@@ -239,6 +246,28 @@ static void nan_wins_every_comparison(void **state) {
     assert_int_equal(fac_item_int(fac_select(fac_cummax(x, 0).indices, 0, 4999)), 4002);
     double sum = fac_item(fac_nansum(x));
     assert_near(sum, 4999.0 * 2500 - 3001 - 4002, 2);
+}
+
+static void nan_of_either_sign_wins_in_every_dtype(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_F16, FAC_BF16, FAC_F32, FAC_F64};
+    static const int64_t widths[] = {1, 5, 16, 31, 40, 70, 300, 70000};
+    for (size_t k = 0; k < FAC_COUNT(widths) * FAC_COUNT(dtypes) * 2; k++) {
+        FAC_SCOPE(s);
+        const int64_t w = widths[k / 8];
+        for (int64_t i = 0; i < 5 * w; i++) data[i] = value(i) - (i >= 4 * w ? 2 : 0);
+        data[2 * w - 1] = k % 2 ? NAN : -NAN;
+        fac_tensor *x = fac_to_dtype(fac_tensor_from(data, FAC_F64, FAC_INTS(5, w)), dtypes[k / 2 % 4]);
+        const fac_aminmax_result both = fac_aminmax(x);
+        assert_true(isnan(fac_item(both.min)) && isnan(fac_item(both.max)));
+        assert_true(isnan(fac_item(fac_amax(x))) && isnan(fac_item(fac_amin(x))));
+        fac_tensor *most = fac_isnan(fac_amax(x, .dim = 1)), *least = fac_isnan(fac_amin(x, .dim = 1));
+        for (int64_t r = 0; r < 5; r++) {
+            assert_int_equal(fac_item_int(fac_select(most, 0, r)), r == 1);
+            assert_int_equal(fac_item_int(fac_select(least, 0, r)), r == 1);
+        }
+        assert_no_error();
+    }
 }
 
 static void empty_folds_give_identities_or_are_refused(void **state) {
@@ -515,10 +544,10 @@ static void failing_allocations_are_survived(void **state) {
 FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agree_with_loops),
               FAC_TEST(folds_of_bf16_agree_with_loops), FAC_TEST(variances_agree_with_loops),
               FAC_TEST(variance_survives_a_large_mean), FAC_TEST(long_sums_do_not_lose_what_is_added),
-              FAC_TEST(extremes_find_the_first_of_equals), FAC_TEST(extremes_of_integers_are_those_of_their_doubles),
+              FAC_TEST(extremes_find_the_first_of_equals), FAC_TEST(extremes_are_those_of_their_doubles),
               FAC_TEST(argmax_of_all_counts_in_row_major_order), FAC_TEST(nan_wins_every_comparison),
-              FAC_TEST(empty_folds_give_identities_or_are_refused), FAC_TEST(hash_tensor_is_the_exclusive_or_of_bits),
-              FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
+              FAC_TEST(nan_of_either_sign_wins_in_every_dtype), FAC_TEST(empty_folds_give_identities_or_are_refused),
+              FAC_TEST(hash_tensor_is_the_exclusive_or_of_bits), FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
               FAC_TEST(dims_and_dtypes_that_do_not_fit_are_refused), FAC_TEST(integer_sums_are_int64_and_wrap),
               FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops),
               FAC_TEST(scans_of_many_lines_are_those_of_each), FAC_TEST(softmax_agrees_with_loops),

@@ -65,8 +65,15 @@ FAC_SCALAR_FN FAC_T FAC_FN(bitwise_or)(FAC_T a, FAC_T b) { return (FAC_T)(a | b)
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_xor)(FAC_T a, FAC_T b) { return (FAC_T)(a ^ b); }
 /* Shifts by a negative amount or by the width and more shift everything out, on every device; C leaves these open. */
 FAC_SCALAR_FN FAC_T FAC_FN(shift_left)(FAC_T a, FAC_T b) {
+#if FAC_BITS == 8 /* processors shift no bytes by amounts of their own: by 1, 2 and 4 where the bits of b say so */
+    const uint8_t by = (uint8_t)b, x = (uint8_t)a;
+    const uint8_t one = by & 1 ? (uint8_t)(x << 1) : x, two = by & 2 ? (uint8_t)(one << 2) : one,
+                  four = by & 4 ? (uint8_t)(two << 4) : two;
+    return (FAC_T)(by > 7 ? 0 : four);
+#else
     bool out = FAC_NEGATIVE(b) || b >= FAC_BITS;
     return (FAC_T)(out ? 0 : (FAC_UT)a << (b & (FAC_BITS - 1)));
+#endif
 }
 FAC_SCALAR_FN FAC_T FAC_FN(shift_right)(FAC_T a, FAC_T b) {
     bool out = FAC_NEGATIVE(b) || b >= FAC_BITS;

@@ -17,6 +17,15 @@ static fac_status copy_aside(fac_tensor *dst, fac_tensor *src) {
     return st;
 }
 
+/* Elements side by side are converted from where they lie to where they go. */
+static fac_status cast_range(void *ctx, int64_t begin, int64_t end) {
+    const fac_iter *it = ctx;
+    const int64_t *out = it->nest.stride[0], *in = it->nest.stride[1];
+    fac__casts[it->op[0].dtype][it->op[1].dtype](it->op[0].data + begin * *out, 1, it->op[1].data + begin * *in, 1,
+                                                 end - begin);
+    return FAC_OK;
+}
+
 fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src) {
     fac_overlap overlap = fac__overlap(dst, src);
     if (overlap == FAC_OVERLAP_PARTIAL || overlap == FAC_OVERLAP_UNKNOWN) return copy_aside(dst, src);
@@ -29,6 +38,9 @@ fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src) {
     bool streams = it.nest.ndim == 1 && it.nest.count * (int64_t)item >= FAC_STREAM_BYTES;
     if (dst->dtype == src->dtype && !streams)
         return fac__items_copy_nest(&(fac_items_job){&it.nest, item, it.op[0].data, it.op[1].data});
+    if (!streams && it.nest.ndim == 1 && it.nest.stride[0][0] == (int64_t)item &&
+        it.nest.stride[1][0] == fac__item_size(src))
+        return fac__parallel_for(0, it.nest.count, FAC_GRAIN, cast_range, &it);
     const uint8_t want[] = {dst->dtype, dst->dtype};
     return fac__cpu_run(&it, NULL, want, NULL);
 }

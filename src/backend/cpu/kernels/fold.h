@@ -21,12 +21,14 @@ extern const fac_fold_table fac__folds_default, fac__folds_avx2, fac__folds_avx5
 static inline fac_fold_fns fac__fold_get(fac_fold_op op, fac_acc k) { return FAC_ISA_PICK(fac__folds)[op][k]; }
 /* What folds elements of dtype d as they become by `map`, which are no accumulators of kind k: NULL where there is none that needs no tile. */
 FAC_ISA_DECLARE(fac_fold_fns, fac__fold_of, (fac_fold_op op, fac_acc k, fac_dtype d, fac_tile_map map));
-/* sums[r] = the sum in double of n floats at x + r * step, in order, of `rows` rows side by side: a short row of its own would cost more
-   than what it adds. */
-FAC_ISA_DECLARE(void, fac__sum_short_rows_f32, (const float *x, int64_t step, int64_t n, int64_t rows, float *sums));
+/* The least and the largest of n >= 1 elements of dtype d, which is not complex, and of what is there already: accumulators of its kind. */
+FAC_ISA_DECLARE(void, fac__extremes, (fac_dtype d, const void *x, int64_t n, fac_acc_value least_most[2]));
 /* sums[r] = what the row fold of n floats at x + r * step gives, or of their squares, of `rows` rows side by side, n >= 1. */
 FAC_ISA_DECLARE(void, fac__sum_rows_f32,
                 (bool squares, const float *x, int64_t step, int64_t n, int64_t rows, float *sums));
+/* out[r] = the maximum or minimum (op) of n >= 1 elements of dtype d, f32 or i32, at x + r * step. */
+FAC_ISA_DECLARE(void, fac__best_rows,
+                (fac_fold_op op, fac_dtype d, const void *x, int64_t step, int64_t n, int64_t rows, void *out));
 /* out[r] = the sum, maximum or minimum (op) of n doubles at x + r * step likewise; n is at least 1 for the latter two. */
 FAC_ISA_DECLARE(void, fac__fold_short_rows_f64,
                 (fac_fold_op op, const double *x, int64_t step, int64_t n, int64_t rows, double *out));

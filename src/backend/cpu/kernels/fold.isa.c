@@ -11,11 +11,17 @@
 #define V64 FAC_LANES_F64
 
 typedef float half_vf32 __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
-/* In double. */
-static inline double lanes_sum(fac_vf32 v) {
-    return fac_sum_f64(__builtin_convertvector(FAC_LO_F32(v), fac_vf64) +
-                       __builtin_convertvector(FAC_HI_F32(v), fac_vf64));
+/* Both halves added in double. */
+static inline fac_vf64 widen_sum(fac_vf32 v) {
+    half_vf32 part[2];
+    memcpy(part, &v, sizeof v);
+#if FAC_VECTOR_BYTES == 64 /* gcc would convert quarters */
+    return (fac_vf64)_mm512_cvtps_pd((__m256)part[0]) + (fac_vf64)_mm512_cvtps_pd((__m256)part[1]);
+#else
+    return __builtin_convertvector(part[0], fac_vf64) + __builtin_convertvector(part[1], fac_vf64);
+#endif
 }
+static inline double lanes_sum(fac_vf32 v) { return fac_sum_f64(widen_sum(v)); }
 
 FAC_CASCADE(cascade_f32, fac_vf32, 1)
 FAC_CASCADE(cascade_f64, fac_vf64, 1)
@@ -59,42 +65,6 @@ FAC_CASCADE(cascade_f64, fac_vf64, 1)
 SUM_LANES(sum_lanes_f32, float, fac_vf32, V32, fac_load_f32, cascade_f32)
 SUM_LANES(sum_lanes_f64, double, fac_vf64, V64, fac_load_f64, cascade_f64)
 
-/* The lanes and what is left over are added in double: a short sum is rounded about once. */
-static void sum_row_f32(const void *vx, int64_t n, void *vacc) {
-    const float *x = vx;
-    int64_t rest;
-    double sum = lanes_sum(sum_lanes_f32(x, n, &rest)), tail = (double)*(float *)vacc;
-    for (int64_t i = n - rest; i < n; i++) tail += (double)x[i];
-    *(float *)vacc = (float)(sum + tail);
-}
-
-/* A row per lane: squares of rows become columns, which are added up one by one. */
-void FAC_ISA_NAME(fac__sum_short_rows_f32)(const float *x, int64_t step, int64_t n, int64_t rows, float *sums) {
-    int64_t r = 0;
-    for (; r + V32 <= rows; r += V32) {
-        fac_vf64 low = {0}, high = {0};
-        for (int64_t k = 0; k < n; k += V32) {
-            const int64_t m = n - k < V32 ? n - k : V32;
-            fac_vf32 v[V32];
-            half_vf32 part[2];
-            for (int i = 0; i < V32; i++) v[i] = fac__short_load(x + (r + i) * step + k, m, 0);
-            fac_transpose_f32(v);
-            for (int64_t i = 0; i < m; i++) {
-                memcpy(part, &v[i], sizeof part);
-                low += __builtin_convertvector(part[0], fac_vf64);
-                high += __builtin_convertvector(part[1], fac_vf64);
-            }
-        }
-        const half_vf32 both[2] = {__builtin_convertvector(low, half_vf32), __builtin_convertvector(high, half_vf32)};
-        memcpy(sums + r, both, sizeof both);
-    }
-    for (; r < rows; r++) {
-        double sum = 0;
-        for (int64_t k = 0; k < n; k++) sum += (double)x[r * step + k];
-        sums[r] = (float)sum;
-    }
-}
-
 /* Sums of elements that become floats on the way, a vector at a time. */
 typedef uint32_t vu32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
 static inline fac_vf32 load_number(const float *p) {
@@ -118,7 +88,6 @@ static inline fac_vf32 load_number_bf16(const uint16_t *p) {
 static inline float number(float x) { return x == x ? x : 0; }
 static inline double number_f64(double x) { return x == x ? x : 0; }
 static inline float number_bf16(uint16_t x) { return number(fac__bf16_to_f32(x)); }
-#define ONE_SQUARE(x) ((x) * (x))
 #define SUM_ROW_OF(NAME, T, LOAD, ONE)                                                    \
     SUM_LANES(NAME##_lanes, T, fac_vf32, V32, LOAD, cascade_f32)                          \
     static void NAME(const void *vx, int64_t n, void *vacc) {                             \
@@ -141,7 +110,6 @@ SUM_ROW_OF(sum_row_numbers_f16, uint16_t, load_number_f16, number_f16)
 #endif
 SUM_ROW_OF(sum_row_numbers, float, load_number, number)
 SUM_ROW_OF(sum_row_abs, float, load_abs, fabsf)
-SUM_ROW_OF(sum_row_squares, float, load_square, ONE_SQUARE)
 
 #define SUM_ROW_F64(NAME, LANES, ONE)                             \
     static void NAME(const void *vx, int64_t n, void *vacc) {     \
@@ -155,39 +123,57 @@ SUM_LANES(sum_lanes_numbers_f64, double, fac_vf64, V64, load_number_f64, cascade
 SUM_ROW_F64(sum_row_f64, sum_lanes_f64, )
 SUM_ROW_F64(sum_row_numbers_f64, sum_lanes_numbers_f64, number_f64)
 
-/* The sums of as many rows as a vector has lanes, side by side, each with the bits that its row fold gives. */
-static void sum_rows(bool squares, const float *x, int64_t step, int64_t n, float *sums) {
-    fac_vf32 v[V32];
-    half_vf32 part[2];
-    fac_vf64 sum[V64][2], tail[2] = {{0}, {0}};
-    int64_t rest = 0;
-    for (int i = 0; i < V32; i++)
-        v[i] = squares ? sum_row_squares_lanes(x + i * step, n, &rest) : sum_lanes_f32(x + i * step, n, &rest);
-    fac_transpose_f32(v);
-    for (int i = 0; i < V32; i++) {
-        memcpy(part, &v[i], sizeof part);
-        for (int k = 0; k < 2; k++) {
-            const fac_vf64 lane = __builtin_convertvector(part[k], fac_vf64);
-            sum[i % V64][k] = i < V64 ? lane : sum[i % V64][k] + lane;
-        }
+/* The lanes and what is left over are added in double: a short sum is rounded about once. */
+#define SUM_FLOATS(NAME, LANES, LOAD, REST)                                                \
+    static inline fac_vf64 NAME##_short(const float *x, int64_t n) {                       \
+        fac_vf32 v = {0};                                                                  \
+        int64_t i = 0;                                                                     \
+        for (; i + V32 <= n; i += V32) v += LOAD(x + i);                                   \
+        fac_vf64 sum = i ? widen_sum(v) : (fac_vf64){0};                                   \
+        if (i < n) {                                                                       \
+            v = fac__short_load(x + i, n - i, 0);                                          \
+            sum += widen_sum(REST(v));                                                     \
+        }                                                                                  \
+        return sum;                                                                        \
+    }                                                                                      \
+    static inline fac_vf64 NAME##_wide(const float *x, int64_t n) {                        \
+        if (n < UNROLL * V32) return NAME##_short(x, n);                                   \
+        int64_t rest;                                                                      \
+        const fac_vf64 sum = widen_sum(LANES(x, n, &rest));                                \
+        return rest ? sum + NAME##_short(x + n - rest, rest) : sum;                        \
+    }                                                                                      \
+    static void NAME(const void *x, int64_t n, void *vacc) {                               \
+        *(float *)vacc = (float)(fac_sum_f64(NAME##_wide(x, n)) + (double)*(float *)vacc); \
+    }                                                                                      \
+    static void NAME##_several(const float *x, int64_t step, int64_t n, float *sums) {     \
+        fac_vf64 v[V64];                                                                   \
+        if (n < UNROLL * V32)                                                              \
+            for (int i = 0; i < V64; i++) v[i] = NAME##_short(x + i * step, n);            \
+        else                                                                               \
+            for (int i = 0; i < V64; i++) v[i] = NAME##_wide(x + i * step, n);             \
+        FOLD_ROWS(V64, F64, PLUS)                                                          \
+        const half_vf32 sum = __builtin_convertvector(v[0] + 0.0, half_vf32);              \
+        memcpy(sums, &sum, sizeof sum);                                                    \
     }
-    for (int w = V64 / 2; w > 0; w /= 2)
-        for (int i = 0; i < w; i++) sum[i][0] += sum[i + w][0], sum[i][1] += sum[i + w][1];
-    if (rest) {
-        for (int i = 0; i < V32; i++) v[i] = fac__short_load(x + i * step + n - rest, rest, 0);
-        fac_transpose_f32(v);
-        for (int64_t i = 0; i < rest; i++) {
-            if (squares) v[i] *= v[i];
-            memcpy(part, &v[i], sizeof part);
-            for (int k = 0; k < 2; k++) tail[k] += __builtin_convertvector(part[k], fac_vf64);
-        }
+/* A vector v[i] of each of L rows becomes one of what STEP makes of each row's lanes, of which those half a vector apart come together
+   first. */
+#define FOLD_ROWS(L, ZIP, STEP)                                                                    \
+    _Pragma("GCC unroll 4") for (int half = (L) / 2; half > 0; half /= 2) {                        \
+        _Pragma("GCC unroll 8") for (int i = 0; i < half; i++) {                                   \
+            v[i] = STEP(FAC_ZIP_HI_##ZIP(v[i], v[i + half]), FAC_ZIP_LO_##ZIP(v[i], v[i + half])); \
+        }                                                                                          \
     }
-    for (int k = 0; k < 2; k++) part[k] = __builtin_convertvector(sum[0][k] + tail[k], half_vf32);
-    memcpy(sums, part, sizeof part);
-}
+#define PLUS(x, a) ((a) + (x))
+#define SAME(x) (x)
+#define SQUARED(x) ((x) * (x))
+SUM_LANES(sum_lanes_squares, float, fac_vf32, V32, load_square, cascade_f32)
+SUM_FLOATS(sum_row_f32, sum_lanes_f32, fac_load_f32, SAME)
+SUM_FLOATS(sum_row_squares, sum_lanes_squares, load_square, SQUARED)
+
 void FAC_ISA_NAME(fac__sum_rows_f32)(bool squares, const float *x, int64_t step, int64_t n, int64_t rows, float *sums) {
     int64_t r = 0;
-    for (; r + V32 <= rows; r += V32) sum_rows(squares, x + r * step, step, n, sums + r);
+    for (; r + V64 <= rows; r += V64)
+        (squares ? sum_row_squares_several : sum_row_f32_several)(x + r * step, step, n, sums + r);
     for (; r < rows; r++) {
         sums[r] = 0;
         (squares ? sum_row_squares : sum_row_f32)(x + r * step, n, sums + r);
@@ -382,14 +368,11 @@ static inline fac_vf64 load_terms(const double *p, int64_t n, vu64 sign) {
                 v[i] = LOAD(row, n, sign);                                                             \
                 for (int64_t k = V64; k < n; k += V64) v[i] = STEP(LOAD(row + k, n - k, sign), v[i]);  \
             }                                                                                          \
-            fac_transpose_f64(v);                                                                      \
-            for (int w = V64 / 2; w > 0; w /= 2)                                                       \
-                for (int i = 0; i < w; i++) v[i] = STEP(v[i + w], v[i]);                               \
+            FOLD_ROWS(V64, F64, STEP)                                                                  \
             v[0] = (fac_vf64)((vu64)v[0] ^ sign);                                                      \
             memcpy(out + r, v, (size_t)some * sizeof *out);                                            \
         }                                                                                              \
     }
-#define PLUS(x, a) ((a) + (x))
 SHORT_ROWS(short_sums, load_terms, PLUS)
 SHORT_ROWS(short_extremes, load_turned, larger_f64)
 
@@ -506,21 +489,24 @@ typedef int16_t vi16 __attribute__((vector_size(FAC_VECTOR_BYTES)));
 typedef int32_t vi32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
 
 #if FAC_VECTOR_BYTES == 64
-#define LARGER_LANES(NAME, VT, X) \
-    static inline VT NAME(VT x, VT a) { return (VT)_mm512_max_##X((__m512i)x, (__m512i)a); }
+#define BETTER_LANES(NAME, VT, OP, X, WINS) \
+    static inline VT NAME(VT x, VT a) { return (VT)_mm512_##OP##_##X((__m512i)x, (__m512i)a); }
 #elif FAC_VECTOR_BYTES == 32
-#define LARGER_LANES(NAME, VT, X) \
-    static inline VT NAME(VT x, VT a) { return (VT)_mm256_max_##X((__m256i)x, (__m256i)a); }
+#define BETTER_LANES(NAME, VT, OP, X, WINS) \
+    static inline VT NAME(VT x, VT a) { return (VT)_mm256_##OP##_##X((__m256i)x, (__m256i)a); }
 #else
-#define LARGER_LANES(NAME, VT, X)       \
-    static inline VT NAME(VT x, VT a) { \
-        const VT m = (VT)(x > a);       \
-        return (x & m) | (a & ~m);      \
+#define BETTER_LANES(NAME, VT, OP, X, WINS) \
+    static inline VT NAME(VT x, VT a) {     \
+        const VT m = (VT)(WINS);            \
+        return (x & m) | (a & ~m);          \
     }
 #endif
-LARGER_LANES(larger_u8, vu8, epu8)
-LARGER_LANES(larger_i16, vi16, epi16)
-LARGER_LANES(larger_i32, vi32, epi32)
+BETTER_LANES(larger_u8, vu8, max, epu8, x > a)
+BETTER_LANES(larger_i16, vi16, max, epi16, x > a)
+BETTER_LANES(larger_i32, vi32, max, epi32, x > a)
+BETTER_LANES(smaller_u8, vu8, min, epu8, x < a)
+BETTER_LANES(smaller_i16, vi16, min, epi16, x < a)
+BETTER_LANES(smaller_i32, vi32, min, epi32, x < a)
 
 /* The largest of x ^ flip, as T compares: flip turns the sign bit of numbers of the other signedness, and all others where the smallest is
    wanted. n is at least 1. Of columns it is that of each of w <= FAC_NARROW of them. */
@@ -531,10 +517,21 @@ LARGER_LANES(larger_i32, vi32, epi32)
         memcpy(&v, p, sizeof v);                                                                                     \
         return v ^ flip;                                                                                             \
     }                                                                                                                \
+    static inline T best_lane_##S(VT a) {                                                                            \
+        T part[4 / sizeof(T)], best;                                                                                 \
+        for (int w = 1; w < V32; w *= 2) {                                                                           \
+            const fac_vf32 v = (fac_vf32)a;                                                                          \
+            a = larger_##S((VT)FAC_ZIP_LO_F32(v, v), (VT)FAC_ZIP_HI_F32(v, v));                                      \
+        }                                                                                                            \
+        memcpy(part, &a, sizeof part);                                                                               \
+        best = part[0];                                                                                              \
+        for (size_t k = 1; k < sizeof part / sizeof *part; k++) best = part[k] > best ? part[k] : best;              \
+        return best;                                                                                                 \
+    }                                                                                                                \
     static __attribute__((noinline)) T best_row_##S(const T *x, int64_t n, T f) {                                    \
         enum { L = FAC_VECTOR_BYTES / sizeof(T) };                                                                   \
         const VT flip = (VT){0} + f;                                                                                 \
-        T best = x[0] ^ f, part[4 / sizeof(T)];                                                                      \
+        T best = x[0] ^ f;                                                                                           \
         if (n < L) {                                                                                                 \
             for (int64_t i = 1; i < n; i++) best = (T)(x[i] ^ f) > best ? (T)(x[i] ^ f) : best;                      \
             return best;                                                                                             \
@@ -548,14 +545,7 @@ LARGER_LANES(larger_i32, vi32, epi32)
             a3 = larger_##S(best_load_##S(x + i + 3 * L, flip), a3);                                                 \
         }                                                                                                            \
         for (; i + L <= n; i += L) a1 = larger_##S(best_load_##S(x + i, flip), a1);                                  \
-        a0 = larger_##S(larger_##S(a0, a1), larger_##S(a2, a3));                                                     \
-        for (int w = 1; w < V32; w *= 2) {                                                                           \
-            const fac_vf32 v = (fac_vf32)a0;                                                                         \
-            a0 = larger_##S((VT)FAC_ZIP_LO_F32(v, v), (VT)FAC_ZIP_HI_F32(v, v));                                     \
-        }                                                                                                            \
-        memcpy(part, &a0, sizeof part);                                                                              \
-        for (size_t k = 0; k < sizeof part / sizeof *part; k++) best = part[k] > best ? part[k] : best;              \
-        return best;                                                                                                 \
+        return best_lane_##S(larger_##S(larger_##S(a0, a1), larger_##S(a2, a3)));                                    \
     }                                                                                                                \
     static                                                                                                           \
         __attribute__((noinline)) void best_col_##S(const T *x, int64_t ld, int64_t rows, int64_t w, T f, T *best) { \
@@ -599,6 +589,129 @@ BEST_OF(u8, uint8_t, vu8)
 BEST_OF(i16, int16_t, vi16)
 BEST_OF(i32, int32_t, vi32)
 
+/* The largest of x ^ flip of each of several rows, turned back. The last vector of a row overlaps the one before it. */
+#define BEST_ROWS(NAME, STEP, WORST)                                                                              \
+    static void NAME(const float *x, int64_t step, int64_t n, int64_t rows, vi32 flip, float *out) {              \
+        for (int64_t r = 0; r < rows; r += V32) {                                                                 \
+            fac_vf32 v[V32];                                                                                      \
+            const int64_t some = rows - r < V32 ? rows - r : V32;                                                 \
+            for (int64_t i = 0; i < V32; i++) {                                                                   \
+                const float *row = x + (r + (i < some ? i : 0)) * step;                                           \
+                v[i] = (fac_vf32)((vi32)fac__short_load(row, n < V32 ? n : V32, WORST) ^ flip);                   \
+                for (int64_t k = V32; k < n; k += V32)                                                            \
+                    v[i] = STEP((fac_vf32)((vi32)fac_load_f32(row + (k + V32 <= n ? k : n - V32)) ^ flip), v[i]); \
+            }                                                                                                     \
+            FOLD_ROWS(V32, F32, STEP)                                                                             \
+            v[0] = (fac_vf32)((vi32)v[0] ^ flip);                                                                 \
+            memcpy(out + r, v, (size_t)some * sizeof *out);                                                       \
+        }                                                                                                         \
+    }
+static inline float worst_i32(int32_t flip) {
+    const int32_t bits = INT32_MIN ^ flip;
+    float worst;
+    memcpy(&worst, &bits, sizeof worst);
+    return worst;
+}
+#define LARGER_BITS(x, a) ((fac_vf32)larger_i32((vi32)(x), (vi32)(a)))
+BEST_ROWS(best_rows_f32, larger_f32, flip[0] ? INFINITY : -INFINITY)
+BEST_ROWS(best_rows_i32, LARGER_BITS, worst_i32(flip[0]))
+
+void FAC_ISA_NAME(fac__best_rows)(fac_fold_op op, fac_dtype d, const void *x, int64_t step, int64_t n, int64_t rows,
+                                  void *out) {
+    const int32_t flip = op == FAC_FOLD_MAX ? 0 : d == FAC_F32 ? INT32_MIN : -1;
+    (d == FAC_F32 ? best_rows_f32 : best_rows_i32)(x, step, n, rows, (vi32){0} + flip, out);
+}
+
+/* The least and the largest key of n >= 1 elements. A key compares as its element does: KEY(x, f), where f is as wide as x. */
+#define EXTREMES_OF(NAME, S, T, VT, KEY)                                                                         \
+    static __attribute__((noinline)) void NAME(const T *x, int64_t n, T f, T least_most[2]) {                    \
+        enum { L = FAC_VECTOR_BYTES / sizeof(T) };                                                               \
+        const VT flip = (VT){0} + f;                                                                             \
+        T least = (T)KEY(x[0], f), most = least;                                                                 \
+        if (n < L) {                                                                                             \
+            for (int64_t i = 1; i < n; i++) {                                                                    \
+                const T key = (T)KEY(x[i], f);                                                                   \
+                least = key < least ? key : least, most = key > most ? key : most;                               \
+            }                                                                                                    \
+        } else {                                                                                                 \
+            const VT last = best_load_##S(x + n - L, (VT){0});                                                   \
+            VT low0 = KEY(last, flip), low1 = low0, high0 = low0, high1 = low0;                                  \
+            int64_t i = 0;                                                                                       \
+            for (; i + 2 * L <= n; i += 2 * L) {                                                                 \
+                const VT a = best_load_##S(x + i, (VT){0}), b = best_load_##S(x + i + L, (VT){0});               \
+                const VT u = KEY(a, flip), v = KEY(b, flip);                                                     \
+                low0 = smaller_##S(u, low0), high0 = larger_##S(u, high0);                                       \
+                low1 = smaller_##S(v, low1), high1 = larger_##S(v, high1);                                       \
+            }                                                                                                    \
+            if (i + L <= n) {                                                                                    \
+                const VT a = best_load_##S(x + i, (VT){0}), u = KEY(a, flip);                                    \
+                low0 = smaller_##S(u, low0), high0 = larger_##S(u, high0);                                       \
+            }                                                                                                    \
+            least = (T)~best_lane_##S(~smaller_##S(low0, low1)), most = best_lane_##S(larger_##S(high0, high1)); \
+        }                                                                                                        \
+        least_most[0] = least, least_most[1] = most;                                                             \
+    }
+#define FLIPPED(x, f) ((x) ^ (f))
+#define HALF_KEY(x, f) ((x) ^ (((x) >> 15) & (f)))
+EXTREMES_OF(extremes_u8, u8, uint8_t, vu8, FLIPPED)
+EXTREMES_OF(extremes_i16, i16, int16_t, vi16, FLIPPED)
+EXTREMES_OF(extremes_i32, i32, int32_t, vi32, FLIPPED)
+/* Of 16-bit floats, whose sign and size are turned into a number; it is its own inverse. */
+EXTREMES_OF(extremes_half, i16, int16_t, vi16, HALF_KEY)
+
+static inline float half_of_key(fac_dtype d, int16_t key) {
+    const uint16_t bits = (uint16_t)HALF_KEY(key, 0x7fff);
+    return d == FAC_F16 ? fac_get_f16(bits) : fac__bf16_to_f32(bits);
+}
+/* NaNs are further out than the infinities: those with a sign below, others above. */
+static inline void extremes_float(fac_dtype d, const void *x, int64_t n, float least_most[2]) {
+    int16_t key[2];
+    extremes_half(x, n, 0x7fff, key);
+    const float least = half_of_key(d, key[0]), most = half_of_key(d, key[1]);
+    least_most[0] = most != most ? most : least;
+    least_most[1] = least != least ? least : most;
+}
+#define HALF_ROW(NAME, D, WHICH, STEP)                      \
+    static void NAME(const void *x, int64_t n, void *acc) { \
+        float best[2];                                      \
+        if (n == 0) return;                                 \
+        extremes_float(D, x, n, best);                      \
+        *(float *)acc = STEP(best[WHICH], *(float *)acc);   \
+    }
+HALF_ROW(min_row_f16, FAC_F16, 0, SMALLER)
+HALF_ROW(max_row_f16, FAC_F16, 1, LARGER)
+HALF_ROW(min_row_bf16, FAC_BF16, 0, SMALLER)
+HALF_ROW(max_row_bf16, FAC_BF16, 1, LARGER)
+
+void FAC_ISA_NAME(fac__extremes)(fac_dtype d, const void *x, int64_t n, fac_acc_value least_most[2]) {
+    int64_t v[2];
+    if (d == FAC_BOOL || d == FAC_U8 || d == FAC_I8) {
+        uint8_t b[2];
+        const uint8_t flip = d == FAC_I8 ? 0x80 : 0;
+        extremes_u8(x, n, flip, b);
+        for (int k = 0; k < 2; k++) v[k] = flip ? (int8_t)(b[k] ^ flip) : b[k];
+    } else if (d == FAC_I16) {
+        int16_t b[2];
+        extremes_i16(x, n, 0, b);
+        v[0] = b[0], v[1] = b[1];
+    } else if (d == FAC_I32) {
+        int32_t b[2];
+        extremes_i32(x, n, 0, b);
+        v[0] = b[0], v[1] = b[1];
+    } else if (d == FAC_F16 || d == FAC_BF16) {
+        float b[2];
+        extremes_float(d, x, n, b);
+        least_most[0].f32 = SMALLER(b[0], least_most[0].f32), least_most[1].f32 = LARGER(b[1], least_most[1].f32);
+        return;
+    } else {
+        const fac_acc kind = d == FAC_F32 ? FAC_ACC_F32 : d == FAC_F64 ? FAC_ACC_F64 : FAC_ACC_I64;
+        FAC_ISA_NAME(fac__folds)[FAC_FOLD_MIN][kind].row(x, n, &least_most[0]);
+        FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][kind].row(x, n, &least_most[1]);
+        return;
+    }
+    least_most[0].i64 = SMALLER_INT(v[0], least_most[0].i64), least_most[1].i64 = LARGER_INT(v[1], least_most[1].i64);
+}
+
 /* A fold of numbers of dtype D and type N in the lanes of S: STEP and `take` bring the best of some into an accumulator. */
 #define FOLD_OF(NAME, S, D, N, FLIP, STEP, TAKE)                                            \
     static void NAME##_row(const void *x, int64_t n, void *acc) {                           \
@@ -640,6 +753,10 @@ static const narrow narrows[] = {
     {FAC_ACC_F32, FAC_F16, FAC_FOLD_SUM, FAC_MAP_NONE, {sum_row_f16, sum_col_f16}},
     {FAC_ACC_F32, FAC_F16, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers_f16, sum_col_numbers_f16}},
 #endif
+    {FAC_ACC_F32, FAC_F16, FAC_FOLD_MAX, FAC_MAP_NONE, {max_row_f16, NULL}},
+    {FAC_ACC_F32, FAC_F16, FAC_FOLD_MIN, FAC_MAP_NONE, {min_row_f16, NULL}},
+    {FAC_ACC_F32, FAC_BF16, FAC_FOLD_MAX, FAC_MAP_NONE, {max_row_bf16, NULL}},
+    {FAC_ACC_F32, FAC_BF16, FAC_FOLD_MIN, FAC_MAP_NONE, {min_row_bf16, NULL}},
     {FAC_ACC_I64, FAC_U8, FAC_FOLD_MAX, FAC_MAP_NONE, {max_u8_row, max_u8_col}},
     {FAC_ACC_I64, FAC_U8, FAC_FOLD_MIN, FAC_MAP_NONE, {min_u8_row, min_u8_col}},
     {FAC_ACC_I64, FAC_I8, FAC_FOLD_MAX, FAC_MAP_NONE, {max_i8_row, max_i8_col}},
@@ -739,123 +856,6 @@ MOMENTS(fac__moments_f64, double, fac_vf64, V64, fac_load_f64, fac_splat_f64, fa
 MOMENTS_STRIP(fac__moments_strip_f32, float, sum_col_f32)
 MOMENTS_STRIP(fac__moments_strip_f64, double, sum_col_f64)
 
-/* Bit j is set if lane j equals b or is a NaN. */
-static inline unsigned hits_f32(fac_vf32 v, float b) {
-#if FAC_VECTOR_BYTES == 64
-    __m512 x = (__m512)v;
-    return _mm512_cmp_ps_mask(x, _mm512_set1_ps(b), _CMP_EQ_OQ) | (unsigned)_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-#elif FAC_VECTOR_BYTES == 32
-    __m256 x = (__m256)v;
-    __m256 hit = _mm256_or_ps(_mm256_cmp_ps(x, _mm256_set1_ps(b), _CMP_EQ_OQ), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
-    return (unsigned)_mm256_movemask_ps(hit);
-#else
-    unsigned bits = 0;
-    for (int j = 0; j < V32; j++) bits |= (unsigned)(v[j] == b || v[j] != v[j]) << j;
-    return bits;
-#endif
-}
-
-/* First place of b, the best of n elements: of a NaN if b is one, and else there is none. */
-static int64_t place_f32(const float *x, int64_t n, float b) {
-    int64_t i = 0;
-    for (; i + V32 <= n; i += V32) {
-        unsigned hits = hits_f32(fac_load_f32(x + i), b);
-        if (hits) return i + __builtin_ctz(hits);
-    }
-    while (x[i] != b && x[i] == x[i]) i++;
-    return i;
-}
-static int64_t place_f64(const double *x, int64_t n, double b) {
-    int64_t i = 0;
-    (void)n;
-    while (x[i] != b && x[i] == x[i]) i++;
-    return i;
-}
-
-/* The best value of a block that stays in L1 is found first; only when it beats the best so far is its place looked up. */
-#define ARG_BLOCK 2048
-#define ARGBEST(NAME, T, MAXROW, MINROW, PLACE)                               \
-    int64_t FAC_ISA_NAME(NAME)(const T *x, int64_t n, int sign) {             \
-        int64_t where = 0;                                                    \
-        T best = x[0];                                                        \
-        for (int64_t i = 0; i < n; i += ARG_BLOCK) {                          \
-            int64_t m = n - i < ARG_BLOCK ? n - i : ARG_BLOCK;                \
-            T b = x[i];                                                       \
-            if (sign > 0)                                                     \
-                MAXROW(x + i, m, &b);                                         \
-            else                                                              \
-                MINROW(x + i, m, &b);                                         \
-            if (i > 0 && !(sign > 0 ? UP(b, best) : DOWN(b, best))) continue; \
-            best = b;                                                         \
-            where = i + PLACE(x + i, m, b);                                   \
-            if (b != b) break;                                                \
-        }                                                                     \
-        return where;                                                         \
-    }
-#define UP(b, best) ((b) > (best) || (b) != (b))
-#define DOWN(b, best) ((b) < (best) || (b) != (b))
-ARGBEST(fac__argbest_f32, float, max_row_f32, min_row_f32, place_f32)
-ARGBEST(fac__argbest_f64, double, max_row_f64, min_row_f64, place_f64)
-
-/* First place of b, which is there. */
-#define PLACE_OF(NAME, T)                                                       \
-    static __attribute__((noinline)) int64_t NAME(const T *x, int64_t n, T b) { \
-        int64_t i = 0;                                                          \
-        for (; i + 64 <= n; i += 64) {                                          \
-            T found = 0;                                                        \
-            for (int k = 0; k < 64; k++) found |= x[i + k] == b;                \
-            if (found) break;                                                   \
-        }                                                                       \
-        while (x[i] != b) i++;                                                  \
-        return i;                                                               \
-    }
-PLACE_OF(place_8, uint8_t)
-PLACE_OF(place_16, uint16_t)
-PLACE_OF(place_32, uint32_t)
-PLACE_OF(place_64, uint64_t)
-
-int64_t FAC_ISA_NAME(fac__argbest_int)(fac_dtype d, const void *vx, int64_t n, int sign, int64_t *best) {
-    const fac_fold_op op = sign > 0 ? FAC_FOLD_MAX : FAC_FOLD_MIN;
-    const fac_fold_row_fn row = d == FAC_I64 ? sign > 0 ? max_row_i64 : min_row_i64
-                                             : FAC_ISA_NAME(fac__fold_of)(op, FAC_ACC_I64, d, FAC_MAP_NONE).row;
-    const int64_t item = d == FAC_I64 ? 8 : d == FAC_I32 ? 4 : d == FAC_I16 ? 2 : 1, block = 8 * ARG_BLOCK / item;
-    int64_t where = -1;
-    for (int64_t i = 0; i < n; i += block) {
-        const int64_t m = n - i < block ? n - i : block;
-        const char *x = (const char *)vx + i * item;
-        int64_t b = where < 0 ? sign > 0 ? INT64_MIN : INT64_MAX : *best;
-        row(x, m, &b);
-        if (where >= 0 && b == *best) continue;
-        *best = b;
-        where = i + (item == 8   ? place_64((const void *)x, m, (uint64_t)b)
-                     : item == 4 ? place_32((const void *)x, m, (uint32_t)b)
-                     : item == 2 ? place_16((const void *)x, m, (uint16_t)b)
-                                 : place_8((const void *)x, m, (uint8_t)b));
-    }
-    return where;
-}
-
-/* A row of at most a vector is compared in registers; the fill is no better than any element. */
-static inline int64_t short_place(const float *x, int64_t n, int sign, float *best) {
-    const fac_vf32 v = fac__short_load(x, n, sign > 0 ? -INFINITY : INFINITY);
-    *best = sign > 0 ? fac__fold_max(v)[0] : fac__fold_min(v)[0];
-    return __builtin_ctz(hits_f32(v, *best));
-}
-
-void FAC_ISA_NAME(fac__argbest_rows_f32)(const float *x, int64_t step, int64_t n, int64_t rows, int sign, float *values,
-                                         int64_t *indices) {
-    for (int64_t i = 0; i < rows; i++, x += step) {
-        float best;
-        if (n <= V32) {
-            indices[i] = short_place(x, n, sign, &best);
-        } else {
-            indices[i] = FAC_ISA_NAME(fac__argbest_f32)(x, n, sign);
-            best = x[indices[i]];
-        }
-        if (values) values[i] = best;
-    }
-}
-
 /* ---- running sums ------------------------------------------------------------------------------------------------------- */
 
 typedef double eight __attribute__((vector_size(64), aligned(8)));
@@ -875,21 +875,3 @@ double FAC_ISA_NAME(fac__prefix_sum_f64)(double *x, int64_t n, double before) {
     for (; i < n; i++) x[i] = before += x[i];
     return before;
 }
-
-/* Without branches, so that they vectorise. */
-#define BETTER_COLUMNS(WINS)                    \
-    FAC_IVDEP for (int64_t k = 0; k < n; k++) { \
-        const bool wins = (WINS);               \
-        best[k] = wins ? x[k] : best[k];        \
-        at[k] = wins ? i : at[k];               \
-    }
-#define ARGBEST_COLUMNS(NAME, T, NEW_NAN)                                                                         \
-    void FAC_ISA_NAME(NAME)(const T *x, int64_t i, int64_t n, int sign, T *restrict best, int64_t *restrict at) { \
-        if (sign > 0)                                                                                             \
-            BETTER_COLUMNS((x[k] > best[k]) | (NEW_NAN))                                                          \
-        else                                                                                                      \
-            BETTER_COLUMNS((x[k] < best[k]) | (NEW_NAN))                                                          \
-    }
-ARGBEST_COLUMNS(fac__argbest_columns_f32, float, (x[k] != x[k]) & (best[k] == best[k]))
-ARGBEST_COLUMNS(fac__argbest_columns_f64, double, (x[k] != x[k]) & (best[k] == best[k]))
-ARGBEST_COLUMNS(fac__argbest_columns_i64, int64_t, false)

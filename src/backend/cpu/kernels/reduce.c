@@ -69,6 +69,8 @@ fac_status amin_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool keep
 
 fac_status aminmax_cpu(fac_structured *s, fac_tensor *self, fac_opt_int dim, bool keepdim) {
     (void)dim, (void)keepdim;
+    if (fac__is_contiguous(self) && s->out[0]->numel == 1 && self->numel > 0)
+        return fac__reduce_extremes(fac__acc_of(dtype_of(self)), self, s->out[0], s->out[1]);
     FAC_TRY(extreme(s, self, FAC_FOLD_MIN, 0));
     return extreme(s, self, FAC_FOLD_MAX, 1);
 }

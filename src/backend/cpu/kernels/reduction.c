@@ -175,11 +175,17 @@ static bool sums_floats(const job *j) {
     return j->r->kind == FAC_ACC_F32 && j->r->op == FAC_FOLD_SUM && (j->direct || sums_squares(j));
 }
 
+static bool is_extreme(const job *j) {
+    return (j->r->op == FAC_FOLD_MAX || j->r->op == FAC_FOLD_MIN) && j->r->map == FAC_MAP_NONE && j->in_place.row &&
+           j->r->finish == FAC_FINISH_NONE && (j->in_dtype == FAC_F32 || j->in_dtype == FAC_I32);
+}
+
 /* Rows that several at a time are folded of. */
 static bool is_short(const job *j) {
-    const bool floats = sums_floats(j), doubles = j->direct && j->r->kind == FAC_ACC_F64 && j->r->op != FAC_FOLD_PROD;
-    return (floats || doubles) && j->plain_out && j->split.kept.ndim == 1 &&
-           j->split.reduced.count <= (floats ? MEDIUM_ROW : SHORT_ROW);
+    const bool floats = sums_floats(j) && j->plain_out, extreme = is_extreme(j),
+               doubles = j->direct && j->r->kind == FAC_ACC_F64 && j->r->op != FAC_FOLD_PROD && j->plain_out;
+    return (floats || doubles || extreme) && j->split.kept.ndim == 1 &&
+           j->split.reduced.count <= (doubles ? SHORT_ROW : MEDIUM_ROW);
 }
 
 static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
@@ -193,9 +199,12 @@ static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i += ROWS_AT_ONCE) {
         const int64_t rows = fac__min(ROWS_AT_ONCE, end - i);
         const void *x = j->in + i * step * (int64_t)j->in_item;
-        if (j->r->kind == FAC_ACC_F32 && j->direct && n <= SHORT_ROW)
-            FAC_ISA_PICK(fac__sum_short_rows_f32)(x, step, n, rows, acc.f32);
-        else if (j->r->kind == FAC_ACC_F32)
+        if (is_extreme(j)) {
+            FAC_ISA_PICK(fac__best_rows)(j->r->op, j->in_dtype, x, step, n, rows, &acc);
+            fac__casts[j->out_dtype][j->in_dtype](j->out + i * out * (int64_t)j->out_item, out, &acc, 1, rows);
+            continue;
+        }
+        if (j->r->kind == FAC_ACC_F32)
             FAC_ISA_PICK(fac__sum_rows_f32)(!j->direct, x, step, n, rows, acc.f32);
         else
             FAC_ISA_PICK(fac__fold_short_rows_f64)(j->r->op, x, step, n, rows, acc.f64);
@@ -415,7 +424,7 @@ static fac_status reduce_columns(job *j) {
 /* Neighbouring outputs that fold few elements each. */
 static bool is_thin(const job *j) {
     return j->split.reduced.count <= (j->direct ? THIN / 4 : THIN) && j->split.kept.ndim &&
-           j->split.kept.size[0] >= FAC_LONG_RUN && !(j->direct && is_short(j));
+           j->split.kept.size[0] >= FAC_LONG_RUN && !((j->direct || is_extreme(j)) && is_short(j));
 }
 
 /* ---- entry ---------------------------------------------------------------------------------------------------------- */
@@ -451,4 +460,53 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.out_item = fac__dtype_size(j.out_dtype);
     fac__split(&j.split, in, mask, &out, 1, false);
     return fac__split_is_columns(&j.split) || is_thin(&j) ? reduce_columns(&j) : reduce_rows(&j);
+}
+
+/* ---- both extremes of everything ---------------------------------------------------------------------------------------- */
+
+typedef struct extremes_job {
+    const char *in;
+    fac_dtype dtype;
+    size_t item;
+    int64_t n;
+    fac_acc kind;
+    fac_acc_value (*best)[2]; /* of each block */
+} extremes_job;
+
+static void no_extremes(fac_acc kind, fac_acc_value best[2]) {
+    fac__fold_identity(FAC_FOLD_MIN, kind, &best[0], 1);
+    fac__fold_identity(FAC_FOLD_MAX, kind, &best[1], 1);
+}
+
+/* Few at a time, which are still in L1 where they are read twice. */
+static fac_status run_extremes(void *ctx, int64_t begin, int64_t end) {
+    enum { PIECE_BYTES = 16384 };
+    const extremes_job *j = ctx;
+    const int64_t piece = PIECE_BYTES / (int64_t)j->item;
+    for (int64_t b = begin; b < end; b++) {
+        const int64_t last = fac__min(j->n, (b + 1) * FAC_ROW_BLOCK);
+        no_extremes(j->kind, j->best[b]);
+        for (int64_t i = b * FAC_ROW_BLOCK; i < last; i += piece)
+            FAC_ISA_PICK(fac__extremes)(j->dtype, j->in + i * (int64_t)j->item, fac__min(piece, last - i), j->best[b]);
+    }
+    return FAC_OK;
+}
+
+fac_status fac__reduce_extremes(fac_acc kind, fac_tensor *in, fac_tensor *least, fac_tensor *most) {
+    const int64_t blocks = fac__div_up(in->numel, FAC_ROW_BLOCK);
+    fac_acc_value best[2], one[1][2];
+    extremes_job j = {.in = fac__data(in), .dtype = (fac_dtype)in->dtype, .n = in->numel, .kind = kind, .best = one};
+    j.item = fac__dtype_size(j.dtype);
+    if (blocks > 1) j.best = fac__alloc_aligned((size_t)blocks * sizeof *j.best, 64);
+    if (!j.best) return fac_error();
+    fac_status st = fac__parallel_for(0, blocks, 1, run_extremes, &j);
+    no_extremes(kind, best);
+    for (int64_t b = 0; b < blocks; b++) {
+        fac__fold_get(FAC_FOLD_MIN, kind).row(&j.best[b][0], 1, &best[0]);
+        fac__fold_get(FAC_FOLD_MAX, kind).row(&j.best[b][1], 1, &best[1]);
+    }
+    fac__tile_store(kind, &best[0], fac__data(least), (fac_dtype)least->dtype, 1, 1);
+    fac__tile_store(kind, &best[1], fac__data(most), (fac_dtype)most->dtype, 1, 1);
+    if (blocks > 1) fac__free(j.best);
+    return st;
 }

@@ -12,5 +12,7 @@
 /* Folds the dimensions of `in` whose bit is set in `mask` into `out`, which has the sizes that remain (or 1 in their place).
    An empty fold gives the operation's identity. */
 fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fac_tensor *out);
+/* The least and the largest element of `in`, which is contiguous, not complex and not empty, in one walk; outputs have one element. */
+fac_status fac__reduce_extremes(fac_acc kind, fac_tensor *in, fac_tensor *least, fac_tensor *most);
 
 #endif

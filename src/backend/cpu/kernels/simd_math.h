@@ -211,20 +211,82 @@ static inline float FAC_SIMD(gelu, f32)(float x) {
     return FAC_ISA_NAME(fac__mad)(FAC_ISA_NAME(fac__normal_tail)(a) * a, -0x1p-64f, x < 0 ? x * 0 : x);
 }
 
-/* In f64 through erfc, of which the logarithm's slope is -2t for large t: what rounding -x / sqrt(2) to t has lost is made up for. */
-static inline double FAC_SIMD(normcdf, f64)(double x) {
-    const double t = -0.70710678118654752440 * x;
-#if FAC_ISA_LEVEL >= 1
-    const double rest = __builtin_fma(-0.70710678118654752440, x, -t);
-#else /* of factors in two halves (Dekker 1971) */
-    const double up = 134217729 * x, high = up - (up - x), low = x - high, c = 0x1.6a09e6p-1, d = 0x1.9fcef34p-27;
-    const double rest = -(((high * c + t) + high * d + low * c) + low * d);
-#endif
-    const double lost = rest + 4.8336466567264567e-17 * x;
-    const double y = 0.5 * FAC_SIMD(erfc, f64)(t);
-    return t > 1 && t < 40 ? y - y * (2 * t * lost) : y;
+/* Phi(-a) in f64, a not negative, as *scale times what is returned: exp(-a^2 / 2) erfcx(a / sqrt(2)) / 2, where erfcx is that of
+   wide_error.h. The square of a's upper half is exact; a power of two that may be subnormal is kept apart, to be multiplied last. */
+static inline __attribute__((always_inline)) double FAC_ISA_NAME(fac__normal_tail_f64)(double a, double *scale) {
+    union {
+        double number;
+        uint64_t bits;
+    } whole, first, second;
+    const double magic = 0x1.8p52, high = (double)(float)a, y = -0.5 * (high * high),
+                 low = -0.5 * ((a - high) * (a + high));
+    whole.number = FAC_ISA_NAME(fac__mad_f64)(y, 0x1.71547652b82fep+0, magic); /* y / ln2 rounded, in the low bits */
+    const double k = whole.number - magic;
+    first.number = FAC_ISA_NAME(fac__mad_f64)(k, 0.5, magic);
+    second.number = k - (first.number - magic) + magic;
+    first.bits = (first.bits << 52) + 0x3ff0000000000000;
+    second.bits = (second.bits << 52) + 0x3ff0000000000000;
+    /* ln2 in two, the first of which a whole number can multiply exactly */
+    const double r = FAC_ISA_NAME(fac__mad_f64)(k, -0x1.62e42fefa38p-1, y) +
+                     FAC_ISA_NAME(fac__mad_f64)(k, -0x1.ef35793c7673p-45, low);
+    double e = 0x1.6124613a86d09p-33;
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.1eed8eff8d898p-29);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.ae64567f544e4p-26);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.27e4fb7789f5cp-22);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.71de3a556c734p-19);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.a01a01a01a01ap-16);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.a01a01a01a01ap-13);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.6c16c16c16c17p-10);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.1111111111111p-7);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.5555555555555p-5);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.5555555555555p-3);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.0000000000000p-1);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 1);
+    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 1);
+    const double s = 0x1.6a09e667f3bcdp-1 * a, t = (s - 3) / (s + 3);
+    double p = -0x1.bb7a8d4dea67ep-36;
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.cc52dfb8af559p-31);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.3a555a247e121p-30);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.19ee783a4b3bdp-27);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.d8431ba5bb8ddp-27);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.60759b5fc132ap-25);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.b853b0903e576p-24);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.2d90f5a1e329cp-23);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.4b68ad1b45d14p-21);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.7df1f4db22675p-22);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.d21dfa3539366p-19);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.885831a7de85p-21);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.513c1a4a08a45p-16);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.4c225639c5885p-18);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.065a3be611552p-13);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.b91262a99168ap-14);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.98db513818f4ap-11);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.ef1bdd0bb2a66p-10);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.4b884e44cd0e1p-9);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.8574c40b65516p-6);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.17ca2877f0d2cp-4);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.e88b803a4a976p-4);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.098366a5b46c8p-3);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.85a15c58aa4eap-5);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.15c084bb9e8f3p-3);
+    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.40c522d7e4987p+0);
+    *scale = second.number;
+    return p / (2 + 4 * s) * (e * first.number);
 }
-static inline double FAC_SIMD(gelu, f64)(double x) { return x * FAC_SIMD(normcdf, f64)(x); }
+
+static inline __attribute__((always_inline)) double FAC_SIMD(normcdf, f64)(double x) {
+    const double size = __builtin_fabs(x);
+    double scale;
+    const double tail = FAC_ISA_NAME(fac__normal_tail_f64)(size > 39 ? 39 : size, &scale) * scale;
+    return x < 0 ? tail : 1 - tail;
+}
+/* x Phi(x), which may be a number where Phi(x) is subnormal, and is 0 from -39 on. */
+static inline __attribute__((always_inline)) double FAC_SIMD(gelu, f64)(double x) {
+    const double size = __builtin_fabs(x), a = size > 39 ? 39 : size;
+    double scale;
+    const double tail = FAC_ISA_NAME(fac__normal_tail_f64)(a, &scale);
+    return x < 0 ? x * 0 - a * tail * scale : x * (1 - tail * scale);
+}
 
 /* The next number after a on the way to b: one more or less of the bits, whose order is that of the sizes. */
 #define FAC_SIMD_NEXTAFTER(T, type, W)                            \
