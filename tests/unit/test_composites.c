@@ -40,6 +40,19 @@ static void glu_differentiates_twice_along_any_dimension(void **state) {
     grad_run(twice, sizeof twice / sizeof *twice, true);
 }
 
+/* Its result lies as its halves do. */
+static void glu_keeps_the_order_of_dimensions(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_randn(FAC_SHAPE(2, 6, 4, 5)), *last = fac_contiguous(x, .memory_format = FAC_CHANNELS_LAST);
+    fac_tensor *y = fac_glu(last, .dim = 1), *turned = fac_glu(fac_permute(x, FAC_INTS(3, 1, 0, 2)), .dim = 1);
+    assert_true(fac_tensor_is_contiguous_as(y, FAC_CHANNELS_LAST));
+    assert_true(fac_equal(y, fac_glu(x, .dim = 1)));
+    assert_true(fac_tensor_is_contiguous(fac_permute(turned, FAC_INTS(2, 1, 3, 0))));
+    assert_true(fac_tensor_is_contiguous(fac_glu(fac_expand(fac_select(x, 0, 0), FAC_SHAPE(3, 6, 4, 5)), .dim = 1)));
+    assert_true(fac_tensor_is_contiguous(fac_glu(fac_zeros(FAC_SHAPE(0, 6)))));
+}
+
 static void values_are(fac_tensor *t, const float *want, size_t n) {
     float got[16];
     assert_non_null(t);
@@ -136,7 +149,8 @@ static void cross_of_integers_wraps(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(cross_of_integers_wraps), FAC_TEST(composite_gradients_agree_with_differences),
-              FAC_TEST(glu_differentiates_twice_along_any_dimension), FAC_TEST(cosine_similarity_of_broadcast_vectors),
-              FAC_TEST(scattered_product_gradient_with_a_zero), FAC_TEST(gather_with_an_empty_index_of_any_dtype),
-              FAC_TEST(infinities_add_as_logarithms), FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
+              FAC_TEST(glu_differentiates_twice_along_any_dimension), FAC_TEST(glu_keeps_the_order_of_dimensions),
+              FAC_TEST(cosine_similarity_of_broadcast_vectors), FAC_TEST(scattered_product_gradient_with_a_zero),
+              FAC_TEST(gather_with_an_empty_index_of_any_dtype), FAC_TEST(infinities_add_as_logarithms),
+              FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
               FAC_TEST(unique_rows_in_order_with_places_and_counts), FAC_TEST(unique_consecutive_slices_are_neighbours))

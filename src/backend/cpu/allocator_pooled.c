@@ -5,8 +5,9 @@
    out, so that idle slabs can be given back.
 
    Large blocks carry a header that says what they hold. Free ones are kept in one array sorted by size; a request takes the
-   smallest that fits and wastes at most a quarter. The idle ones together never exceed the most that was in use at once:
-   those that were freed longest ago make room for the next.
+   smallest that fits and wastes at most a quarter. The idle ones together never exceed the most that was in use at once, or
+   64 MB: what does not fit goes to the system, unless there are idle ones that were freed so long ago that nothing seems to need
+   them any more, which go instead.
    Blocks of 4 MB and more ask the kernel for huge pages. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/fft/fft.h"
@@ -33,7 +34,9 @@ typedef struct slab {
 
 typedef struct large {
     size_t room;                 /* usable bytes after the header */
-    struct large *older, *newer; /* of an idle block: when it was freed */
+    size_t freed_at;             /* of an idle block: freed_bytes then */
+    struct large *older, *newer; /* idle blocks by that */
+    bool leaves;                 /* the idle ones */
 } large;
 _Static_assert(sizeof(large) <= HEADER, "a block's header holds what is known of it");
 
@@ -46,6 +49,7 @@ static struct {
 } idle;
 static size_t idle_bytes;
 static size_t large_used, large_peak;
+static size_t freed_bytes; /* of large blocks, all together; may wrap */
 
 static _Atomic(int64_t) total_allocated, total_peak, total_reserved, total_allocations;
 
@@ -281,11 +285,25 @@ static void *large_alloc(size_t bytes) {
     return (char *)b + HEADER;
 }
 
-/* Under the lock: takes out the block that was freed longest ago. */
-static large *idle_remove_oldest(void) {
-    size_t i = idle_find(idle.oldest->room);
-    while (idle.v[i] != idle.oldest) i++;
-    return idle_remove(i);
+/* Under the lock: takes out blocks that were freed long ago, and some more than make room for `room`, so that this is rare. They are
+   linked by `newer`. */
+static large *idle_evict(size_t room, size_t limit) {
+    large *first = idle.oldest, *b = first, *last = NULL;
+    for (; b && idle_bytes + room > limit - limit / 4 && freed_bytes - b->freed_at > 2 * limit; b = b->newer) {
+        b->leaves = true;
+        idle_bytes -= b->room;
+        last = b;
+    }
+    if (!last) return NULL;
+    last->newer = NULL;
+    idle.oldest = b;
+    *(b ? &b->older : &idle.newest) = NULL;
+    size_t n = 0;
+    for (size_t i = 0; i < idle.n; i++)
+        if (!idle.v[i]->leaves) idle.v[n++] = idle.v[i];
+    idle.n = n;
+    FAC_INVARIANT(idle_is_valid());
+    return first;
 }
 
 /* Under the lock: whether there is a place for one more in the array. By the hook: running out here is no error. */
@@ -301,27 +319,24 @@ static bool idle_has_place(void) {
     return true;
 }
 
-/* Under the lock: keeps the block. What should go back to the system instead is linked by `newer`. */
+/* Under the lock: keeps the block. What should go back to the system, the block or others, is linked by `newer`. */
 static large *keep_idle(large *b) {
     const size_t limit = large_peak > KEEP_IDLE ? large_peak : KEEP_IDLE;
-    large *out = NULL;
-    while (idle.oldest && idle_bytes + b->room > limit) {
-        large *old = idle_remove_oldest();
-        old->newer = out;
-        out = old;
-    }
-    if (!idle_has_place()) {
+    large *out = idle_bytes + b->room > limit ? idle_evict(b->room, limit) : NULL;
+    if (idle_bytes + b->room > limit || !idle_has_place()) {
         b->newer = out;
         return b;
     }
     size_t i = idle_find(b->room);
     memmove(idle.v + i + 1, idle.v + i, (idle.n++ - i) * sizeof *idle.v);
     idle.v[i] = b;
+    idle_bytes += b->room;
+    b->leaves = false;
+    b->freed_at = freed_bytes;
     b->older = idle.newest;
     b->newer = NULL;
     *(idle.newest ? &idle.newest->newer : &idle.oldest) = b;
     idle.newest = b;
-    idle_bytes += b->room;
     FAC_INVARIANT(idle_is_valid());
     return out;
 }
@@ -330,6 +345,7 @@ static void large_free(void *p) {
     large *b = (large *)(void *)((char *)p - HEADER);
     fac__mutex_lock(&lock);
     large_used -= b->room;
+    freed_bytes += b->room;
     large *out = keep_idle(b);
     fac__mutex_unlock(&lock);
     for (large *next; out; out = next) {

@@ -166,10 +166,23 @@ static fac_status need_half(const char *name, const fac_tensor *t, const fac_ten
     return fac__need_sizes(name, t, sizes, x->ndim);
 }
 
+/* The result has x's dtype and dimensions, in the order in which they lie in memory. */
+static fac_status declare_half(fac_structured *s, const fac_tensor *x, const int64_t *sizes) {
+    int64_t strides[FAC_MAX_DIMS];
+    bool is_ordered = x->numel > 0;
+    for (int i = 0; i < x->ndim && is_ordered; i++) {
+        strides[i] = 1;
+        is_ordered = x->strides[i] > 0 || x->sizes[i] == 1;
+        for (int j = 0; j < x->ndim; j++)
+            if (x->strides[j] < x->strides[i] || (x->strides[j] == x->strides[i] && j > i)) strides[i] *= sizes[j];
+    }
+    return fac_out_declare(s, 0, sizes, is_ordered ? strides : NULL, x->ndim, (fac_dtype)x->dtype, x->device);
+}
+
 fac_status glu_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
     int64_t half[FAC_MAX_DIMS];
     FAC_TRY(halved(s, self, dim, half));
-    return fac_out_declare(s, 0, half, NULL, self->ndim, (fac_dtype)self->dtype, self->device);
+    return declare_half(s, self, half);
 }
 fac_status glu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, int64_t dim) {
     int64_t half[FAC_MAX_DIMS];
@@ -182,5 +195,5 @@ fac_status glu_jvp_meta(fac_structured *s, fac_tensor *glu, fac_tensor *x, fac_t
     FAC_TRY(halved(s, x, dim, half));
     FAC_TRY(need_half("glu", glu, x, half));
     FAC_TRY(need_half("dx", dx, x, x->sizes));
-    return fac_out_declare(s, 0, half, NULL, x->ndim, (fac_dtype)x->dtype, x->device);
+    return declare_half(s, x, half);
 }

@@ -53,8 +53,8 @@ typedef struct fac_fft_core {
         *group_twiddles; /* of row r and the first column a of group g, w^(r a), complex: [g][r]; NULL of short lines */
     double split_cost;   /* of one line */
     bool short_lines;    /* split, and as many at once as fill vectors */
-    void *
-        short_factors; /* of short lines of several to a vector: of 4 columns for 16 and 32 points, of 8 for 64 and 128 of 16 lanes; [row][re, im] */
+    /* Of short lines of several to a vector: of 4 columns for 16 and 32 points, of 8 for 64 and 128 of 16 lanes; [row][re, im]. */
+    void *short_factors;
 } fac_fft_core;
 
 typedef enum { FAC_FFT_COMPLEX, FAC_FFT_FROM_REAL, FAC_FFT_TO_REAL } fac_fft_kind;
@@ -68,8 +68,8 @@ typedef struct fac_fft_plan {
     bool chirped; /* Bluestein: core.n >= 2 inner - 1 */
     void *chirp;  /* complex, [inner]: w^(j j / 2) */
     void *filter; /* complex, [core.n]: the transform of the conjugate chirp, divided by core.n */
-    void *
-        unfold; /* [re, im][inner / 2 + 1]: -i w^k / 2 of n, for real lines of even length, whose inverse leaves halves */
+    /* [re, im][inner / 2 + 1]: -i w^k / 2 of n, for real lines of even length, whose inverse leaves halves. */
+    void *unfold;
     fac_fft_core core;
     int64_t bytes;           /* memory of its tables */
     int64_t users, last_use; /* the cache's */

@@ -15,7 +15,10 @@ typedef I LOCAL(mask)
 static inline __attribute__((always_inline)) V LOCAL(more)(const fac_metric m, V acc, V d) {
     typedef LOCAL(mask) M;
     if (m == FAC_METRIC_SQUARE) return FMA(d, d, acc);
-    if (m == FAC_METRIC_COUNT) return acc + (V)((M)SPLAT(1) & (d != (V){0}));
+    if (m == FAC_METRIC_COUNT) { /* NaN counts as NaN */
+        const M number = d == d;
+        return acc + (V)((((M)SPLAT(1) & number) | ((M)d & ~number)) & (d != (V){0}));
+    }
     const V size = (V)((M)d & ~(M)SPLAT(-0.0f));
     if (m == FAC_METRIC_SUM) return acc + size;
     const M stays = (size <= acc) | (acc != acc);

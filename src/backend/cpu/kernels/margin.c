@@ -105,7 +105,7 @@ static fac_status rows_range(void *ctx, int64_t begin, int64_t end, void *room) 
         const int64_t rows = fac__min(most, end - first), n = rows * j->classes;
         fac__tile_load(FAC_ACC_F64, x, j->x + first * bytes, j->dtype, 1, n);
         if (j->flags && dx) fac__tile_load(FAC_ACC_F64, others, j->flags + first * bytes, j->dtype, 1, n);
-        if (j->mark) j->mark(j, first, rows, x, dx != NULL, others);
+        if (j->mark) j->mark(j, first, rows, x, j->flags && dx, others);
         for (int64_t i = 0; i < rows; i++) {
             const int64_t at = i * j->classes;
             if (dx && (j->grad_step || i == 0)) g = get(j->grad, j->dtype, (first + i) * j->grad_step) * j->scale;

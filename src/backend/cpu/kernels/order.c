@@ -102,124 +102,125 @@ static void starts_of(int64_t *count, uint64_t mask) {
 
 /* Defines, for entries T: insertion_<name>; radix_<name>, which leaves the sorted row in *a and the scratch row in *b;
    few_<name> and split_<name>, which put the k smallest of n first; and what chooses between them. */
-#define ORDER_OF(name, T)                                                                                                                         \
-    static void insertion_##name(T *v, int64_t n) {                                                                                               \
-        for (int64_t i = 1; i < n; i++) {                                                                                                         \
-            const T x = v[i];                                                                                                                     \
-            int64_t at = i;                                                                                                                       \
-            for (; at > 0 && name##_less(x, v[at - 1]); at--) v[at] = v[at - 1];                                                                  \
-            v[at] = x;                                                                                                                            \
-        }                                                                                                                                         \
-    }                                                                                                                                             \
-    static void count_##name(const T *v, int64_t n, int shift, uint64_t mask, int64_t *count) {                                                   \
-        for (int64_t i = 0; i < n; i++) count[name##_key(v[i]) >> shift & mask]++;                                                                \
-    }                                                                                                                                             \
-    static void distribute_##name(const T *from, T *to, int64_t n, int shift, int digit, uint64_t mask, int64_t *next,                            \
-                                  int64_t *count) {                                                                                               \
-        for (int64_t i = 0; i < n; i++) {                                                                                                         \
-            const T x = from[i];                                                                                                                  \
-            const uint64_t key = name##_key(x) >> shift;                                                                                          \
-            to[next[key & mask]++] = x;                                                                                                           \
-            count[key >> digit & mask]++;                                                                                                         \
-        }                                                                                                                                         \
-    }                                                                                                                                             \
-    static void radix_##name(T **a, T **b, int64_t n, int bits) {                                                                                 \
-        const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : 8;                                                                                     \
-        const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                                                         \
-        int64_t tables[2][1 << MAX_DIGIT_BITS], *now = tables[0], *later = tables[1];                                                             \
-        memset(now, 0, (size_t)(mask + 1) * sizeof *now);                                                                                         \
-        count_##name(*a, n, 0, mask, now);                                                                                                        \
-        for (int shift = 0; shift < bits; shift += digit) {                                                                                       \
-            memset(later, 0, (size_t)(mask + 1) * sizeof *later);                                                                                 \
-            if (now[name##_key((*a)[0]) >> shift & mask] == n) {                                                                                  \
-                if (shift + digit < bits) count_##name(*a, n, shift + digit, mask, later);                                                        \
-            } else {                                                                                                                              \
-                starts_of(now, mask);                                                                                                             \
-                distribute_##name(*a, *b, n, shift, digit, mask, now, later);                                                                     \
-                T *t = *a;                                                                                                                        \
-                *a = *b;                                                                                                                          \
-                *b = t;                                                                                                                           \
-            }                                                                                                                                     \
-            int64_t *t = now;                                                                                                                     \
-            now = later;                                                                                                                          \
-            later = t;                                                                                                                            \
-        }                                                                                                                                         \
-    }                                                                                                                                             \
-    /* Restores the heap (largest first) of k entries after its top was replaced. */                                                              \
-    static void sift_##name(T *heap, int64_t k, int64_t i) {                                                                                      \
-        const T x = heap[i];                                                                                                                      \
-        for (int64_t child; (child = 2 * i + 1) < k; i = child) {                                                                                 \
-            if (child + 1 < k && name##_less(heap[child], heap[child + 1])) child++;                                                              \
-            if (!name##_less(x, heap[child])) break;                                                                                              \
-            heap[i] = heap[child];                                                                                                                \
-        }                                                                                                                                         \
-        heap[i] = x;                                                                                                                              \
-    }                                                                                                                                             \
-    static void few_##name(T *v, int64_t n, int64_t k) {                                                                                          \
-        for (int64_t i = k / 2; i-- > 0;) sift_##name(v, k, i);                                                                                   \
-        for (int64_t i = k; i < n && k > 0; i++) {                                                                                                \
-            if (name##_key(v[i]) >= name##_key(v[0])) continue; /* of equals the earlier is there */                                              \
-            const T t = v[0];                                                                                                                     \
-            v[0] = v[i];                                                                                                                          \
-            v[i] = t;                                                                                                                             \
-            sift_##name(v, k, 0);                                                                                                                 \
-        }                                                                                                                                         \
-    }                                                                                                                                             \
-    /* Puts the k smallest of n first, in any order, and returns the k-th. Of the highest digit in which keys differ only entries that share    \
-       the k-th's value are looked at further, in `other`. They stay in order, so that of equal keys position decides. */ \
-    static T split_##name(T *v, T *other, int64_t n, int64_t k) {                                                                                 \
-        int64_t count[1 << MAX_DIGIT_BITS], done = 0; /* entries at v that are less than those looked at */                                       \
-        T *from = v;                                                                                                                              \
-        while (n > 1) {                                                                                                                           \
-            const uint64_t first = name##_key(from[0]);                                                                                           \
-            uint64_t differ = 0, at = 0;                                                                                                          \
-            for (int64_t i = 1; i < n; i++) differ |= name##_key(from[i]) ^ first;                                                                \
-            if (!differ) break;                                                                                                                   \
-            const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : n > SHORT_ROW ? 8 : 4;                                                             \
-            const int top = 64 - __builtin_clzll(differ), shift = top > digit ? top - digit : 0;                                                  \
-            const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                                                     \
-            memset(count, 0, (size_t)(mask + 1) * sizeof *count);                                                                                 \
-            count_##name(from, n, shift, mask, count);                                                                                            \
-            for (int64_t below = done; k > below + count[at]; at++) below += count[at];                                                           \
-            int64_t m = 0;                                                                                                                        \
-            for (int64_t i = 0; i < n; i++) {                                                                                                     \
-                const T x = from[i];                                                                                                              \
-                const uint64_t above = (name##_key(x) >> shift & mask) - at; /* no branch */                                                      \
-                v[done] = x;                                                                                                                      \
-                other[m] = x;                                                                                                                     \
-                m += above == 0;                                                                                                                  \
-                done += (int64_t)(above >> 63);                                                                                                   \
-            }                                                                                                                                     \
-            from = other;                                                                                                                         \
-            n = m;                                                                                                                                \
-        }                                                                                                                                         \
-        if (from == other) memcpy(v + done, other, (size_t)(k - done) * sizeof *v);                                                               \
-        return v[k - 1];                                                                                                                          \
-    }                                                                                                                                             \
-    static void sort_##name(T **a, T **b, int64_t n, int bits) {                                                                                  \
-        if (n <= SHORT_ROW)                                                                                                                       \
-            insertion_##name(*a, n);                                                                                                              \
-        else                                                                                                                                      \
-            radix_##name(a, b, n, bits);                                                                                                          \
-    }                                                                                                                                             \
-    /* The k-th smallest. */                                                                                                                      \
-    static T nth_##name(T *v, T *other, int64_t n, int64_t k) {                                                                                   \
-        if (k > n / FEW) return split_##name(v, other, n, k);                                                                                     \
-        few_##name(v, n, k);                                                                                                                      \
-        return v[0];                                                                                                                              \
-    }                                                                                                                                             \
-    static void first_##name(T **a, T **b, int64_t n, int64_t k, int bits) {                                                                      \
-        if (n <= SHORT_ROW || 2 * k > n) {                                                                                                        \
-            sort_##name(a, b, n, bits);                                                                                                           \
-            return;                                                                                                                               \
-        }                                                                                                                                         \
-        if (k <= n / FEW)                                                                                                                         \
-            few_##name(*a, n, k);                                                                                                                 \
-        else                                                                                                                                      \
-            split_##name(*a, *b, n, k);                                                                                                           \
-        T *x = *a, *y = *b;                                                                                                                       \
-        sort_##name(&x, &y, k, bits);                                                                                                             \
-        if (x != *a) memcpy(*a, x, (size_t)k * sizeof **a);                                                                                       \
+#define ORDER_OF(name, T)                                                                                                     \
+    static void insertion_##name(T *v, int64_t n) {                                                                           \
+        for (int64_t i = 1; i < n; i++) {                                                                                     \
+            const T x = v[i];                                                                                                 \
+            int64_t at = i;                                                                                                   \
+            for (; at > 0 && name##_less(x, v[at - 1]); at--) v[at] = v[at - 1];                                              \
+            v[at] = x;                                                                                                        \
+        }                                                                                                                     \
+    }                                                                                                                         \
+    static void count_##name(const T *v, int64_t n, int shift, uint64_t mask, int64_t *count) {                               \
+        for (int64_t i = 0; i < n; i++) count[name##_key(v[i]) >> shift & mask]++;                                            \
+    }                                                                                                                         \
+    static void distribute_##name(const T *from, T *to, int64_t n, int shift, int digit, uint64_t mask, int64_t *next,        \
+                                  int64_t *count) {                                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                                                     \
+            const T x = from[i];                                                                                              \
+            const uint64_t key = name##_key(x) >> shift;                                                                      \
+            to[next[key & mask]++] = x;                                                                                       \
+            count[key >> digit & mask]++;                                                                                     \
+        }                                                                                                                     \
+    }                                                                                                                         \
+    static void radix_##name(T **a, T **b, int64_t n, int bits) {                                                             \
+        const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : 8;                                                                 \
+        const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                                     \
+        int64_t tables[2][1 << MAX_DIGIT_BITS], *now = tables[0], *later = tables[1];                                         \
+        memset(now, 0, (size_t)(mask + 1) * sizeof *now);                                                                     \
+        count_##name(*a, n, 0, mask, now);                                                                                    \
+        for (int shift = 0; shift < bits; shift += digit) {                                                                   \
+            memset(later, 0, (size_t)(mask + 1) * sizeof *later);                                                             \
+            if (now[name##_key((*a)[0]) >> shift & mask] == n) {                                                              \
+                if (shift + digit < bits) count_##name(*a, n, shift + digit, mask, later);                                    \
+            } else {                                                                                                          \
+                starts_of(now, mask);                                                                                         \
+                distribute_##name(*a, *b, n, shift, digit, mask, now, later);                                                 \
+                T *t = *a;                                                                                                    \
+                *a = *b;                                                                                                      \
+                *b = t;                                                                                                       \
+            }                                                                                                                 \
+            int64_t *t = now;                                                                                                 \
+            now = later;                                                                                                      \
+            later = t;                                                                                                        \
+        }                                                                                                                     \
+    }                                                                                                                         \
+    /* Restores the heap (largest first) of k entries after its top was replaced. */                                          \
+    static void sift_##name(T *heap, int64_t k, int64_t i) {                                                                  \
+        const T x = heap[i];                                                                                                  \
+        for (int64_t child; (child = 2 * i + 1) < k; i = child) {                                                             \
+            if (child + 1 < k && name##_less(heap[child], heap[child + 1])) child++;                                          \
+            if (!name##_less(x, heap[child])) break;                                                                          \
+            heap[i] = heap[child];                                                                                            \
+        }                                                                                                                     \
+        heap[i] = x;                                                                                                          \
+    }                                                                                                                         \
+    static void few_##name(T *v, int64_t n, int64_t k) {                                                                      \
+        for (int64_t i = k / 2; i-- > 0;) sift_##name(v, k, i);                                                               \
+        for (int64_t i = k; i < n && k > 0; i++) {                                                                            \
+            if (name##_key(v[i]) >= name##_key(v[0])) continue; /* of equals the earlier is there */                          \
+            const T t = v[0];                                                                                                 \
+            v[0] = v[i];                                                                                                      \
+            v[i] = t;                                                                                                         \
+            sift_##name(v, k, 0);                                                                                             \
+        }                                                                                                                     \
+    }                                                                                                                         \
+    /* Puts the k smallest of n first, in any order, and returns the k-th; the others are lost. Of the highest digit in */    \
+    /* which keys differ, only entries of the k-th's value are looked at further, in `other`. They stay in order: of equal */ \
+    /* keys position decides. */                                                                                              \
+    static T split_##name(T *v, T *other, int64_t n, int64_t k) {                                                             \
+        int64_t count[1 << MAX_DIGIT_BITS], done = 0; /* entries at v that are less than those looked at */                   \
+        T *from = v;                                                                                                          \
+        while (n > 1) {                                                                                                       \
+            const uint64_t first = name##_key(from[0]);                                                                       \
+            uint64_t differ = 0, at = 0;                                                                                      \
+            for (int64_t i = 1; i < n; i++) differ |= name##_key(from[i]) ^ first;                                            \
+            if (!differ) break;                                                                                               \
+            const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : n > SHORT_ROW ? 8 : 4;                                         \
+            const int top = 64 - __builtin_clzll(differ), shift = top > digit ? top - digit : 0;                              \
+            const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                                 \
+            memset(count, 0, (size_t)(mask + 1) * sizeof *count);                                                             \
+            count_##name(from, n, shift, mask, count);                                                                        \
+            for (int64_t below = done; k > below + count[at]; at++) below += count[at];                                       \
+            int64_t m = 0;                                                                                                    \
+            for (int64_t i = 0; i < n; i++) {                                                                                 \
+                const T x = from[i];                                                                                          \
+                const uint64_t above = (name##_key(x) >> shift & mask) - at; /* no branch */                                  \
+                v[done] = x;                                                                                                  \
+                other[m] = x;                                                                                                 \
+                m += above == 0;                                                                                              \
+                done += (int64_t)(above >> 63);                                                                               \
+            }                                                                                                                 \
+            from = other;                                                                                                     \
+            n = m;                                                                                                            \
+        }                                                                                                                     \
+        if (from == other) memcpy(v + done, other, (size_t)(k - done) * sizeof *v);                                           \
+        return v[k - 1];                                                                                                      \
+    }                                                                                                                         \
+    static void sort_##name(T **a, T **b, int64_t n, int bits) {                                                              \
+        if (n <= SHORT_ROW)                                                                                                   \
+            insertion_##name(*a, n);                                                                                          \
+        else                                                                                                                  \
+            radix_##name(a, b, n, bits);                                                                                      \
+    }                                                                                                                         \
+    /* The k-th smallest. */                                                                                                  \
+    static T nth_##name(T *v, T *other, int64_t n, int64_t k) {                                                               \
+        if (k > n / FEW) return split_##name(v, other, n, k);                                                                 \
+        few_##name(v, n, k);                                                                                                  \
+        return v[0];                                                                                                          \
+    }                                                                                                                         \
+    static void first_##name(T **a, T **b, int64_t n, int64_t k, int bits) {                                                  \
+        if (n <= SHORT_ROW || 2 * k > n) {                                                                                    \
+            sort_##name(a, b, n, bits);                                                                                       \
+            return;                                                                                                           \
+        }                                                                                                                     \
+        if (k <= n / FEW && k <= SHORT_ROW)                                                                                   \
+            few_##name(*a, n, k);                                                                                             \
+        else                                                                                                                  \
+            split_##name(*a, *b, n, k);                                                                                       \
+        T *x = *a, *y = *b;                                                                                                   \
+        sort_##name(&x, &y, k, bits);                                                                                         \
+        if (x != *a) memcpy(*a, x, (size_t)k * sizeof **a);                                                                   \
     }
 ORDER_OF(word, uint64_t)
 ORDER_OF(pair, fac_ranked)

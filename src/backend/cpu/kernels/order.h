@@ -34,7 +34,7 @@ void fac__order_use(fac_order *o, void *scratch);
 void fac__order_load(fac_order *o, const void *src, int64_t stride);
 /* Orders the whole row: O(n), by radix. */
 void fac__order_sort(fac_order *o);
-/* Puts the first k entries in their places, in order; the others follow in any order. */
+/* Puts the first k entries in their places, in order; the others are lost. */
 void fac__order_first(fac_order *o, int64_t k);
 /* Position in the row of the k-th entry in order, counted from one. The row has to be read again after that. */
 int64_t fac__order_nth(fac_order *o, int64_t k);

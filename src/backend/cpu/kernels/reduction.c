@@ -19,10 +19,9 @@ typedef struct job {
     char *out, *partial; /* partial NULL: one block */
     fac_dtype in_dtype, out_dtype;
     size_t in_item, out_item, acc_item;
-    bool direct;    /* elements are accumulators already */
-    bool plain_out; /* so are results */
-    fac_fold_fns
-        in_place; /* what folds elements as they lie in the input; each NULL if they have to go through a tile */
+    bool direct;           /* elements are accumulators already */
+    bool plain_out;        /* so are results */
+    fac_fold_fns in_place; /* of elements as they lie in the input; NULL if they have to go through a tile */
     int64_t blocks, outer, strips, width;
 } job;
 
@@ -180,10 +179,13 @@ static bool is_extreme(const job *j) {
            j->r->finish == FAC_FINISH_NONE && (j->in_dtype == FAC_F32 || j->in_dtype == FAC_I32);
 }
 
+static bool folds_doubles(const job *j) {
+    return j->direct && j->r->kind == FAC_ACC_F64 && j->r->op != FAC_FOLD_PROD && j->plain_out;
+}
+
 /* Rows that several at a time are folded of. */
 static bool is_short(const job *j) {
-    const bool floats = sums_floats(j) && j->plain_out, extreme = is_extreme(j),
-               doubles = j->direct && j->r->kind == FAC_ACC_F64 && j->r->op != FAC_FOLD_PROD && j->plain_out;
+    const bool floats = sums_floats(j) && j->plain_out, extreme = is_extreme(j), doubles = folds_doubles(j);
     return (floats || doubles || extreme) && j->split.kept.ndim == 1 &&
            j->split.reduced.count <= (doubles ? SHORT_ROW : MEDIUM_ROW);
 }
@@ -424,7 +426,7 @@ static fac_status reduce_columns(job *j) {
 /* Neighbouring outputs that fold few elements each. */
 static bool is_thin(const job *j) {
     return j->split.reduced.count <= (j->direct ? THIN / 4 : THIN) && j->split.kept.ndim &&
-           j->split.kept.size[0] >= FAC_LONG_RUN && !((j->direct || is_extreme(j)) && is_short(j));
+           j->split.kept.size[0] >= FAC_LONG_RUN && !is_short(j);
 }
 
 /* ---- entry ---------------------------------------------------------------------------------------------------------- */
@@ -451,7 +453,10 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     if (j.in_place.row && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {
         fac_acc_value acc;
         fac__fold_identity(r->op, r->kind, &acc, 1);
-        j.in_place.row(j.in, in->numel, &acc);
+        if (folds_doubles(&j) && in->numel > 0 && in->numel <= SHORT_ROW) /* with the bits of a row among others */
+            FAC_ISA_PICK(fac__fold_short_rows_f64)(r->op, (const void *)j.in, 0, in->numel, 1, &acc.f64);
+        else
+            j.in_place.row(j.in, in->numel, &acc);
         finish(&j, &acc, 1);
         fac__tile_store(r->kind, &acc, j.out, j.out_dtype, 1, 1);
         return FAC_OK;

@@ -22,8 +22,8 @@ FAC_ISA_DECLARE(void, fac__scan_lines,
 /* Element i of each of w lines against their extremes so far, and those places. */
 FAC_ISA_DECLARE(void, fac__scan_extremes,
                 (scan_op op, fac_acc kind, void *best, int64_t *where, const void *x, int64_t w, int64_t i));
-#define FAC_SCAN_BLOCK \
-    64 /* elements summed from 0 and added to the exact sum of those before: sums as long as what they are summed in */
+/* Elements that are summed from 0 and added to the exact sum of those before: sums as long as what they are summed in. */
+#define FAC_SCAN_BLOCK 64
 /* x[i] becomes the logarithm of the sum of the exponentials of a finite `before` and x up to i; false, and nothing is done, if an x is
    larger by more than 16. For results that are narrower than double: one near zero has lost the digits of its terms. */
 FAC_ISA_DECLARE(bool, fac__prefix_log_sum_f64, (double *x, int64_t n, double before));
