@@ -153,8 +153,24 @@ static void sort_survives_failing_allocations(void **state) {
     support_fail_each_allocation(sort_and_search, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(sort_orders_nan_last_and_keeps_ties), FAC_TEST(sort_of_every_dtype_is_a_permutation_in_order),
-              FAC_TEST(sort_works_along_any_dimension), FAC_TEST(sort_topk_kthvalue_and_median),
-              FAC_TEST(sort_topk_agrees_with_sort), FAC_TEST(sort_searches_and_finds_unique_values),
-              FAC_TEST(sort_does_not_depend_on_threads), FAC_TEST(sort_gradients_agree_with_differences),
-              FAC_TEST(unique_gradient_fails_on_the_way_back), FAC_TEST(sort_survives_failing_allocations))
+/* Of equal values those that come first are taken, in order, however many are asked for. */
+static void topk_of_equal_values_takes_the_first_in_order(void **state) {
+    (void)state;
+    static const int64_t counts[] = {1, 40, 41, 100, 128, 129, 1000, 2100, 4000};
+    for (size_t i = 0; i < FAC_COUNT(counts); i++)
+        for (int d = 0; d < 2; d++) {
+            FAC_SCOPE(s);
+            fac_tensor *x = fac_randint(50, FAC_SHAPE(4100), .dtype = d ? FAC_F64 : FAC_I32);
+            fac_topk_result top = fac_topk(x, counts[i], .largest = false);
+            fac_sort_stable_result all = fac_sort_stable(x, .stable = true);
+            assert_true(fac_equal(top.indices, fac_narrow(all.indices, 0, 0, counts[i])));
+            assert_true(fac_equal(top.values, fac_narrow(all.values, 0, 0, counts[i])));
+        }
+}
+
+FAC_TEST_MAIN(FAC_TEST(topk_of_equal_values_takes_the_first_in_order), FAC_TEST(sort_orders_nan_last_and_keeps_ties),
+              FAC_TEST(sort_of_every_dtype_is_a_permutation_in_order), FAC_TEST(sort_works_along_any_dimension),
+              FAC_TEST(sort_topk_kthvalue_and_median), FAC_TEST(sort_topk_agrees_with_sort),
+              FAC_TEST(sort_searches_and_finds_unique_values), FAC_TEST(sort_does_not_depend_on_threads),
+              FAC_TEST(sort_gradients_agree_with_differences), FAC_TEST(unique_gradient_fails_on_the_way_back),
+              FAC_TEST(sort_survives_failing_allocations))

@@ -214,10 +214,17 @@ static void starts_of(int64_t *count, uint64_t mask) {
             sort_##name(a, b, n, bits);                                                                                       \
             return;                                                                                                           \
         }                                                                                                                     \
-        if (k <= n / FEW && k <= SHORT_ROW)                                                                                   \
+        if (k <= n / FEW) {                                                                                                   \
             few_##name(*a, n, k);                                                                                             \
-        else                                                                                                                  \
-            split_##name(*a, *b, n, k);                                                                                       \
+            for (int64_t m = k; m-- > 1;) {                                                                                   \
+                const T t = (*a)[0];                                                                                          \
+                (*a)[0] = (*a)[m];                                                                                            \
+                (*a)[m] = t;                                                                                                  \
+                sift_##name(*a, m, 0);                                                                                        \
+            }                                                                                                                 \
+            return;                                                                                                           \
+        }                                                                                                                     \
+        split_##name(*a, *b, n, k);                                                                                           \
         T *x = *a, *y = *b;                                                                                                   \
         sort_##name(&x, &y, k, bits);                                                                                         \
         if (x != *a) memcpy(*a, x, (size_t)k * sizeof **a);                                                                   \
