@@ -5,30 +5,62 @@
 #include "backend/cpu/kernels/vtrig.h"
 #include "backend/cpu/loops.h"
 
+typedef int64_t bits __attribute__((vector_size(FAC_VECTOR_BYTES)));
+
+/* exp(y) of doubles between -103 and 0, within 2e-9 of its size: y = n step + r, a fit in r, and 2^n of steps of ln2, or with AVX-512
+   of ln2/16, whose powers a permutation chooses of a table in registers. */
+static inline fac_vf64 rough_exp(fac_vf64 y) {
+    const fac_vf64 magic = fac_splat_f64(0x1.8p+52); /* adding it rounds to an integer in the low bits */
+#if FAC_VECTOR_BYTES == 64
+    static const double at[] = {0x1.0000000000000p+0, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0,
+                                0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0,
+                                0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0,
+                                0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
+    static const double of[] = {0x1.00028ff7222fbp-1, 0x1.0000000ad5578p+0, 0x1.fffffff626ff8p-1};
+    const fac_vf64 t = fac_fma_f64(y, fac_splat_f64(0x1.71547652b82fep+4), magic);
+    const fac_vf64 r = fac_fma_f64(t - magic, fac_splat_f64(-0x1.62e42fefa39efp-5), y);
+    const bits power = (bits)_mm512_permutex2var_pd(_mm512_loadu_pd(at), (__m512i)t, _mm512_loadu_pd(at + 8));
+    const fac_vf64 scale = (fac_vf64)(power + (((bits)t >> 4) << 52));
+    fac_vf64 e = fac_splat_f64(0x1.555348971a9dcp-3);
+#else
+    static const double of[] = {0x1.126d0bfeeec48p-7, 0x1.55589a434e595p-5, 0x1.55540a7daac21p-3,
+                                0x1.fffffaaf52aa6p-2, 0x1.0000009c01c92p+0, 0x1.00000002614fdp+0};
+    const fac_vf64 t = fac_fma_f64(y, fac_splat_f64(0x1.71547652b82fep+0), magic);
+    const fac_vf64 r = fac_fma_f64(t - magic, fac_splat_f64(-0x1.62e42fefa39efp-1), y);
+    const fac_vf64 scale = (fac_vf64)(((bits)t << 52) + 0x3ff0000000000000);
+    fac_vf64 e = fac_splat_f64(0x1.6ab98067027e3p-10);
+#endif
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) e = fac_fma_f64(e, r, fac_splat_f64(of[i]));
+    return e * scale;
+}
+
 /* erfc of floats by way of doubles, within 0.6 ulp: of a = |x| and z = (a - 3) / (a + 3), exp(-a^2) P(z) / (a + 3), a minimax fit of
    relative error 2e-9. From 10.1 on the result is 0. */
 typedef float few_floats __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
+#if FAC_VECTOR_BYTES == 64 /* gcc would convert in quarters, and choose by four operations */
+static inline fac_vf64 widened(few_floats x) { return (fac_vf64)_mm512_cvtps_pd((__m256)x); }
+static inline few_floats mirrored(fac_vf64 tail, fac_vf64 x) {
+    const __mmask8 left = _mm512_cmp_pd_mask((__m512d)x, _mm512_setzero_pd(), _CMP_LT_OQ);
+    return (few_floats)_mm512_cvtpd_ps(_mm512_mask_sub_pd((__m512d)tail, left, _mm512_set1_pd(2), (__m512d)tail));
+}
+#else
+static inline fac_vf64 widened(few_floats x) { return __builtin_convertvector(x, fac_vf64); }
+static inline few_floats mirrored(fac_vf64 tail, fac_vf64 x) {
+    const bits left = x < 0;
+    return __builtin_convertvector((fac_vf64)(((bits)(2 - tail) & left) | ((bits)tail & ~left)), few_floats);
+}
+#endif
 static inline few_floats verfc(few_floats given) {
-    typedef int64_t bits __attribute__((vector_size(FAC_VECTOR_BYTES)));
     static const double of[] = {-0x1.fbe6a5f2d3c06p-12, 0x1.93b5d7441f059p-9,  -0x1.41575ad73609ep-10,
                                 -0x1.b7bd648ce439ap-6,  0x1.e99734b01c7f3p-4,  -0x1.3deacfabbb376p-2,
-                                0x1.2e32678284fb3p-1,   -0x1.c44c482e4b361p-1, 0x1.12f21de0412b5p+0},
-                        of_exp[] = {0x1.126d0bfeeec48p-7, 0x1.55589a434e595p-5, 0x1.55540a7daac21p-3,
-                                    0x1.fffffaaf52aa6p-2, 0x1.0000009c01c92p+0, 0x1.00000002614fdp+0};
-    const fac_vf64 x = __builtin_convertvector(given, fac_vf64), size = (fac_vf64)((bits)x & INT64_MAX);
-    const fac_vf64 most = fac_splat_f64(10.1), magic = fac_splat_f64(0x1.8p+52);
-    const bits far = size > most, left = x < 0;
-    const fac_vf64 a = (fac_vf64)(((bits)most & far) | ((bits)size & ~far)), y = -a * a;
+                                0x1.2e32678284fb3p-1,   -0x1.c44c482e4b361p-1, 0x1.12f21de0412b5p+0};
+    const fac_vf64 x = widened(given), size = (fac_vf64)((bits)x & INT64_MAX), most = fac_splat_f64(10.1);
+    const bits far = size > most;
+    const fac_vf64 a = (fac_vf64)(((bits)most & far) | ((bits)size & ~far));
     const fac_vf64 inverse = fac__vinverse_f64(a + 3), z = (a - 3) * inverse;
-    fac_vf64 p = fac_splat_f64(-0x1.55c9219c0a70cp-12), e = fac_splat_f64(0x1.6ab98067027e3p-10);
+    fac_vf64 p = fac_splat_f64(-0x1.55c9219c0a70cp-12);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) p = fac_fma_f64(p, z, fac_splat_f64(of[i]));
-    const fac_vf64 t =
-        fac_fma_f64(y, fac_splat_f64(0x1.71547652b82fep+0), magic); /* y / ln2 rounded, in the low bits */
-    const fac_vf64 r = fac_fma_f64(t - magic, fac_splat_f64(-0x1.62e42fefa39efp-1), y);
-    for (size_t i = 0; i < sizeof of_exp / sizeof *of_exp; i++) e = fac_fma_f64(e, r, fac_splat_f64(of_exp[i]));
-    const fac_vf64 scale = (fac_vf64)(((bits)t << 52) + 0x3ff0000000000000);
-    const fac_vf64 tail = p * inverse * (e * scale);
-    return __builtin_convertvector((fac_vf64)(((bits)(2 - tail) & left) | ((bits)tail & ~left)), few_floats);
+    return mirrored(p * inverse * rough_exp(-(a * a)), x);
 }
 /* The loops below take whole vectors. */
 static inline float FAC_SIMD(erfc, f32)(float x) { return verfc(x - (few_floats){0})[0]; }
