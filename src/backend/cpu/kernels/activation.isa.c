@@ -30,8 +30,11 @@
 #define FAC_LOOPS_BF16(X)    \
     X(sigmoid, FAC_BF16_ONE) \
     X(silu, FAC_BF16_ONE)    \
-    X(gelu, FAC_BF16_ONE) X(gelu_tanh, FAC_BF16_ONE) X(silu_backward, FAC_BF16_TWO) X(gelu_backward, FAC_BF16_TWO)
+    X(gelu_tanh, FAC_BF16_ONE) X(silu_backward, FAC_BF16_TWO) X(gelu_backward, FAC_BF16_TWO)
 FAC_LOOPS_BF16(FAC_BF16_LOOP)
+#endif
+#if FAC_ISA_LEVEL == 1
+FAC_BF16_LOOP(gelu, FAC_BF16_ONE)
 #endif
 
 #if FAC_ISA_LEVEL >= 2
@@ -55,7 +58,7 @@ static inline fac_vf32 vgelu_of_bf16(fac_vf32 x) {
     const __m512 top = _mm512_mask_mul_ps((__m512)x, left, (__m512)x, _mm512_setzero_ps());
     return (fac_vf32)_mm512_sub_ps(top, _mm512_scalef_ps(part, n));
 }
-static void vgelu_bf16(char *const *p, int64_t count, const fac_loop_args *args __attribute__((unused))) {
+static void loop_gelu_bf16(char *const *p, int64_t count, const fac_loop_args *args __attribute__((unused))) {
     enum { LANES = FAC_LANES_F32 };
     uint16_t *out = FAC_OPERAND(0, uint16_t);
     const uint16_t *a = FAC_OPERAND(1, const uint16_t);
@@ -75,8 +78,6 @@ void FAC_ISA_NAME(fac__install_activation)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_f64(table);
 #if FAC_ISA_LEVEL >= 1
     FAC_LOOPS_BF16(FAC_BF16_INSTALL)
-#endif
-#if FAC_ISA_LEVEL >= 2
-    table[FAC_LOOP_gelu][FAC_BF16] = vgelu_bf16;
+    FAC_BF16_INSTALL(gelu, )
 #endif
 }

@@ -65,16 +65,31 @@ static inline fac_vf32 fac__vtan(fac_vf32 x) {
                                0x1.bade46p-5f,  0x1.110d80p-3f, 0x1.555560p-2f};
     const fac_vf32 size = fac__vtrig_size(x);
     fac_vf32 h, l;
-    const fac_vi32 odd = -(fac__vtrig_reduce(size, &h, &l) & 1);
+    const fac_vi32 turns = fac__vtrig_reduce(size, &h, &l);
+#if FAC_VECTOR_BYTES == 64
+    const __mmask16 odd = _mm512_test_epi32_mask((__m512i)turns, _mm512_set1_epi32(1));
+#else
+    const fac_vi32 odd = -(turns & 1);
+#endif
     const fac_vf32 s = h * h, cube = s * h, cube_low = fac_fma_f32(fac_fma_f32(h, h, -s), h, fac_fma_f32(s, h, -cube));
     fac_vf32 p = fac_splat_f32(0x1.1f82dep-8f);
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) p = fac_fma_f32(p, s, fac_splat_f32(of[i]));
     const fac_vf32 slope = fac_fma_f32(s, s, s); /* and 1, of the tangent at h */
     const fac_vf32 rest = fac_fma_f32(cube, p, fac_fma_f32(cube_low, p, fac_fma_f32(l, slope, l)));
-    const fac_vf32 t = h + rest, t_low = (h - t) + rest, i = -fac__vinverse(t);
+    const fac_vf32 t = h + rest, t_low = (h - t) + rest;
+#if FAC_VECTOR_BYTES == 64
+    const fac_vf32 i = (fac_vf32)_mm512_rcp14_ps((__m512)t);
+    const fac_vf32 lack = fac_fma_f32(-i, t_low, fac_fma_f32(-i, t, fac_splat_f32(1)));
+    const fac_vf32 inverse = fac_fma_f32(i, fac_fma_f32(lack, lack, lack), i);
+    const __m512i signs = _mm512_set1_epi32(INT32_MIN);
+    const __m512i y = _mm512_mask_xor_epi32((__m512i)t, odd, (__m512i)inverse, signs);
+    return (fac_vf32)_mm512_xor_epi32(y, _mm512_and_epi32((__m512i)x, signs));
+#else
+    const fac_vf32 i = -fac__vinverse(t);
     const fac_vf32 lack = fac_fma_f32(i, t_low, fac_fma_f32(i, t, fac_splat_f32(1)));
     const fac_vf32 inverse = fac_fma_f32(i, lack, i);
     return (fac_vf32)((((fac_vi32)inverse & odd) | ((fac_vi32)t & ~odd)) ^ ((fac_vi32)x ^ (fac_vi32)size));
+#endif
 }
 
 #if FAC_VECTOR_BYTES == 64
