@@ -7,7 +7,8 @@
 static fac_status half_of(fac_tensor *t, int64_t d, int which, fac_tensor **out) {
     int64_t sizes[FAC_MAX_DIMS];
     for (int i = 0; i < t->ndim; i++) sizes[i] = i == d ? t->sizes[i] / 2 : t->sizes[i];
-    return fac__view(t, sizes, t->strides, t->ndim, t->offset + which * sizes[d] * t->strides[d], false, out);
+    const int64_t from = t->numel ? which * sizes[d] * t->strides[d] : 0; /* sizes of nothing may be of any size */
+    return fac__view(t, sizes, t->strides, t->ndim, t->offset + from, false, out);
 }
 
 typedef struct operand {

@@ -320,6 +320,8 @@ fac_status fac__check_look_up(const fac_tensor *weight, const fac_tensor *indice
     FAC_TRY(fac__need_dtype("weight", weight, FAC_U8));
     FAC_CHECK(weight->sizes[1] > tail, FAC_ERR_SHAPE, "a row holds its codes and %lld bytes, but has %lld",
               (long long)tail, (long long)weight->sizes[1]);
+    FAC_CHECK(!four || weight->sizes[1] <= INT64_MAX / 2, FAC_ERR_OVERFLOW, "rows of %lld bytes hold too many codes",
+              (long long)weight->sizes[1]);
     FAC_CHECK(indices->dtype == FAC_I32 || indices->dtype == FAC_I64, FAC_ERR_DTYPE,
               "indices should be int32 or int64, got %s", fac_dtype_name((fac_dtype)indices->dtype));
     FAC_CHECK(indices->ndim < FAC_MAX_DIMS, FAC_ERR_SHAPE, "indices may have at most %d dimensions", FAC_MAX_DIMS - 1);

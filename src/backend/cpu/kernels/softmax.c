@@ -298,7 +298,7 @@ static void collect_strip(const sums *s, const char *base, int64_t w, char *buff
     const fac_dtype d = (fac_dtype)s->in->dtype;
     const int64_t item = fac__dtype_size(d), row = s->strip * (int64_t)fac__acc_size(s->kind);
     fac_cursor c;
-    if (w < s->strip) memset(buffer, 0, (size_t)(red->count * row));
+    if (w < s->strip && red->count) memset(buffer, 0, (size_t)(red->count * row));
     fac__nest_seek(red, 1, 0, &c);
     for (int64_t i = 0; i < red->count; i++, fac__nest_advance(red, 1, 1, &c))
         fac__tile_load(s->kind, buffer + i * row, base + c.offset[0] * item, d, fac__nest_step(&s->split.kept, 0), w);
