@@ -2,6 +2,7 @@
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops/composite/brief.h"
+#include "ops/meta/check.h"
 #include <math.h>
 
 static fac_status give_two(fac_tensor **out, fac_tensor *a, fac_tensor *b) {
@@ -280,13 +281,10 @@ fac_status conv_tbc_backward_composite(const fac_call_info *c, fac_tensor *self,
 /* Both halves of t along dim. */
 static fac_status halves(fac_tensor *t, int64_t dim, fac_tensor *out[2]) {
     int64_t d;
-    FAC_CHECK(t->ndim > 0, FAC_ERR_SHAPE, "glu does not support 0-dimensional tensors");
-    FAC_TRY(fac__wrap_dim(dim, t->ndim, &d));
-    const int64_t n = t->sizes[d];
-    FAC_CHECK(n % 2 == 0, FAC_ERR_SHAPE, "Halving dimension must be even, but dimension %lld is size %lld",
-              (long long)d, (long long)n);
-    out[0] = fac__s_narrow(t, d, 0, n / 2);
-    out[1] = fac__s_narrow(t, d, n / 2, n / 2);
+    FAC_TRY(fac__check_halves(t, dim, &d));
+    const int64_t n = t->sizes[d] / 2;
+    out[0] = fac__s_narrow(t, d, 0, n);
+    out[1] = fac__s_narrow(t, d, n, n);
     return out[1] ? FAC_OK : fac_error();
 }
 

@@ -12,6 +12,8 @@ fac_status fac__need_one(const char *name, const fac_tensor *t);
 fac_status fac__need_dtype(const char *name, const fac_tensor *t, fac_dtype dtype);
 /* t must be of a real floating type. */
 fac_status fac__need_floating(const char *name, const fac_tensor *t);
+/* glu's: the dimension along which t is cut in two halves must have an even size. */
+fac_status fac__check_halves(const fac_tensor *t, int64_t dim, int64_t *out_dim);
 /* The type in which statistics and sums over elements of this type are kept: float64 for itself, else float32. */
 static inline fac_dtype fac__statistic_dtype(const fac_tensor *t) { return t->dtype == FAC_F64 ? FAC_F64 : FAC_F32; }
 

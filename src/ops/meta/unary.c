@@ -149,16 +149,21 @@ fac_status prelu_kernel_backward_meta(fac_structured *s, fac_tensor *grad_output
 
 /* ---- halves ----------------------------------------------------------------------------------------------------------- */
 
+fac_status fac__check_halves(const fac_tensor *t, int64_t dim, int64_t *out_dim) {
+    FAC_CHECK(t->ndim > 0, FAC_ERR_SHAPE, "glu does not support 0-dimensional tensors");
+    FAC_TRY(fac__wrap_dim(dim, t->ndim, out_dim));
+    FAC_CHECK(t->sizes[*out_dim] % 2 == 0, FAC_ERR_SHAPE,
+              "Halving dimension must be even, but dimension %lld is size %lld", (long long)*out_dim,
+              (long long)t->sizes[*out_dim]);
+    return FAC_OK;
+}
+
 /* The dimension of x along which it has two halves is handed to the kernel; their sizes. */
 static fac_status halved(fac_structured *s, const fac_tensor *x, int64_t dim, int64_t *sizes) {
-    FAC_CHECK(x->ndim > 0, FAC_ERR_SHAPE, "glu does not support 0-dimensional tensors");
-    FAC_TRY(fac__wrap_dim(dim, x->ndim, &s->carry[0]));
-    const int64_t d = s->carry[0], n = x->sizes[d];
-    FAC_CHECK(n % 2 == 0, FAC_ERR_SHAPE, "Halving dimension must be even, but dimension %lld is size %lld",
-              (long long)d, (long long)n);
+    FAC_TRY(fac__check_halves(x, dim, &s->carry[0]));
     FAC_CHECK(fac_dtype_is_floating((fac_dtype)x->dtype), FAC_ERR_DTYPE, "not implemented for '%s'",
               fac_dtype_name((fac_dtype)x->dtype));
-    for (int i = 0; i < x->ndim; i++) sizes[i] = i == d ? n / 2 : x->sizes[i];
+    for (int i = 0; i < x->ndim; i++) sizes[i] = i == s->carry[0] ? x->sizes[i] / 2 : x->sizes[i];
     return FAC_OK;
 }
 static fac_status need_half(const char *name, const fac_tensor *t, const fac_tensor *x, const int64_t *sizes) {

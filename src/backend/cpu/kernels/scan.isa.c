@@ -145,8 +145,7 @@ void FAC_ISA_NAME(fac__extreme_lines_f32)(bool larger, const float *restrict x, 
 #endif
 
 /* As many lines as a vector has lanes: squares of them become columns, which are taken one after the other. Where smaller numbers
-   win, signs are turned. A square that is not whole is filled with what was there before, which
-   nobody reads. */
+   win, signs are turned. A square that is not whole is filled with what was there before, which nobody reads. */
 typedef int64_t lanes __attribute__((vector_size(FAC_VECTOR_BYTES)));
 typedef uint64_t bits __attribute__((vector_size(FAC_VECTOR_BYTES)));
 #define L FAC_LANES_F64

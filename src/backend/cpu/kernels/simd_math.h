@@ -6,6 +6,8 @@
 #define FAC_SRC_BACKEND_CPU_KERNELS_SIMD_MATH_H
 
 #include "backend/cpu/cpu.h"
+#include "ops/scalar/erfcx_terms.h"
+#include "ops/scalar/horner.h"
 
 #define FAC_SIMD_SLEEF (FAC_ISA_X86 && FAC_HAVE_SLEEF)
 
@@ -211,8 +213,9 @@ static inline float FAC_SIMD(gelu, f32)(float x) {
     return FAC_ISA_NAME(fac__mad)(FAC_ISA_NAME(fac__normal_tail)(a) * a, -0x1p-64f, x < 0 ? x * 0 : x);
 }
 
+#define FAC_MAD FAC_ISA_NAME(fac__mad_f64)
 /* Phi(-a) in f64, a not negative, as *scale times what is returned: exp(-a^2 / 2) erfcx(a / sqrt(2)) / 2, where erfcx is that of
-   wide_error.h. The square of a's upper half is exact; a power of two that may be subnormal is kept apart, to be multiplied last. */
+   erfcx_terms.h. The square of a's upper half is exact; a power of two that may be subnormal is kept apart, to be multiplied last. */
 static inline __attribute__((always_inline)) double FAC_ISA_NAME(fac__normal_tail_f64)(double a, double *scale) {
     union {
         double number;
@@ -229,50 +232,15 @@ static inline __attribute__((always_inline)) double FAC_ISA_NAME(fac__normal_tai
     /* ln2 in two, the first of which a whole number can multiply exactly */
     const double r = FAC_ISA_NAME(fac__mad_f64)(k, -0x1.62e42fefa38p-1, y) +
                      FAC_ISA_NAME(fac__mad_f64)(k, -0x1.ef35793c7673p-45, low);
-    double e = 0x1.6124613a86d09p-33;
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.1eed8eff8d898p-29);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.ae64567f544e4p-26);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.27e4fb7789f5cp-22);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.71de3a556c734p-19);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.a01a01a01a01ap-16);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.a01a01a01a01ap-13);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.6c16c16c16c17p-10);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.1111111111111p-7);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.5555555555555p-5);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.5555555555555p-3);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 0x1.0000000000000p-1);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 1);
-    e = FAC_ISA_NAME(fac__mad_f64)(e, r, 1);
-    const double s = 0x1.6a09e667f3bcdp-1 * a, t = (s - 3) / (s + 3);
-    double p = -0x1.bb7a8d4dea67ep-36;
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.cc52dfb8af559p-31);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.3a555a247e121p-30);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.19ee783a4b3bdp-27);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.d8431ba5bb8ddp-27);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.60759b5fc132ap-25);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.b853b0903e576p-24);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.2d90f5a1e329cp-23);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.4b68ad1b45d14p-21);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.7df1f4db22675p-22);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.d21dfa3539366p-19);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.885831a7de85p-21);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.513c1a4a08a45p-16);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.4c225639c5885p-18);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.065a3be611552p-13);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.b91262a99168ap-14);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.98db513818f4ap-11);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.ef1bdd0bb2a66p-10);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.4b884e44cd0e1p-9);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.8574c40b65516p-6);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.17ca2877f0d2cp-4);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.e88b803a4a976p-4);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.098366a5b46c8p-3);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.85a15c58aa4eap-5);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, -0x1.15c084bb9e8f3p-3);
-    p = FAC_ISA_NAME(fac__mad_f64)(p, t, 0x1.40c522d7e4987p+0);
+    const double e =
+        FAC_HORNER(r, 1, 1, 0x1.0000000000000p-1, 0x1.5555555555555p-3, 0x1.5555555555555p-5, 0x1.1111111111111p-7,
+                   0x1.6c16c16c16c17p-10, 0x1.a01a01a01a01ap-13, 0x1.a01a01a01a01ap-16, 0x1.71de3a556c734p-19,
+                   0x1.27e4fb7789f5cp-22, 0x1.ae64567f544e4p-26, 0x1.1eed8eff8d898p-29, 0x1.6124613a86d09p-33);
+    const double s = 0x1.6a09e667f3bcdp-1 * a, t = (s - 3) / (s + 3), p = FAC_HORNER(t, FAC_ERFCX_TERMS);
     *scale = second.number;
     return p / (2 + 4 * s) * (e * first.number);
 }
+#undef FAC_MAD
 
 static inline __attribute__((always_inline)) double FAC_SIMD(normcdf, f64)(double x) {
     const double size = __builtin_fabs(x);
