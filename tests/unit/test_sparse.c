@@ -93,7 +93,7 @@ static void coalescing_sorts_and_adds(void **state) {
     assert_int_equal(fac_dense_dim(c), 0);
 }
 
-static void S025_zero_empties_and_marks_as_coalesced(void **state) {
+static void S025_E14_zero_empties_and_marks_as_coalesced(void **state) {
     (void)state;
     FAC_SCOPE(scope);
     fac_tensor *t = uncoalesced();
@@ -571,7 +571,7 @@ static void text_is_that_of_pytorch(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(S011_every_layout_gives_its_elements_back), FAC_TEST(S011_layout_takes_part_in_dispatch),
-              FAC_TEST(coalescing_sorts_and_adds), FAC_TEST(S025_zero_empties_and_marks_as_coalesced),
+              FAC_TEST(coalescing_sorts_and_adds), FAC_TEST(S025_E14_zero_empties_and_marks_as_coalesced),
               FAC_TEST(indices_are_looked_at), FAC_TEST(S108_sub_and_add_agree_with_strided),
               FAC_TEST(S108_forms_in_place_and_out_change_what_is_given),
               FAC_TEST(functions_that_keep_zeros_change_values_alone), FAC_TEST(products_agree_with_strided),
