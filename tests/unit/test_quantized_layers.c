@@ -487,6 +487,29 @@ static void weights_of_four_bits_multiply_infinities(void **state) {
     }
 }
 
+/* And where a group's numbers are infinite, each weight is: their sum is an infinity if all have one sign, and else NaN. */
+static void weights_of_four_bits_may_be_infinite(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    uint8_t codes[128];
+    float x[2][128];
+    for (int i = 0; i < 128; i++) codes[i] = i < 64 ? 0x99 : 0x79, x[0][i] = 1, x[1][i] = (float)(1 - i % 2 * 2);
+    fac_tensor *packed = fac_tensor_from(codes, FAC_U8, FAC_INTS(2, 64));
+    const fac_dtype dtypes[] = {FAC_F32, FAC_BF16, FAC_F16};
+    for (size_t i = 0; i < FAC_COUNT(dtypes); i++)
+        for (int which = 0; which < 2; which++) {
+            fac_tensor *numbers = fac_ones(FAC_INTS(4, 2, 2), .dtype = dtypes[i]);
+            fac_tensor *rows = fac_to(fac_tensor_from(x, FAC_F32, FAC_INTS(2, 128)), .dtype = dtypes[i]);
+            assert_ok(fac_error());
+            (void)!fac_fill_(fac_select(fac_select(numbers, 0, 1), 1, which), INFINITY);
+            float y[2][2];
+            assert_ok(fac_tensor_read(fac_weight_int4pack_mm_for_cpu(rows, packed, 32, numbers), FAC_F32, y, 4));
+            assert_true(y[0][0] == INFINITY);                          /* codes of 9 */
+            assert_true(which ? y[0][1] == INFINITY : isnan(y[0][1])); /* of 9 and 7 */
+            assert_true(isnan(y[1][0]) && (which ? isnan(y[1][1]) : y[1][1] == INFINITY));
+        }
+}
+
 /* Few rows and many, whole vectors and rests, groups that are looked up at once and those that are not: row 0 is always the same. */
 static void weights_of_few_bits_multiply_alike_for_few_and_many_rows(void **state) {
     (void)state;
@@ -529,5 +552,5 @@ FAC_TEST_MAIN(FAC_TEST(weights_of_few_bits_multiply_alike_for_few_and_many_rows)
               FAC_TEST(dynamic_linear_is_the_product_of_what_codes_stand_for),
               FAC_TEST(quantized_networks_agree_with_floating_ones),
               FAC_TEST(scaled_mm_is_the_product_of_what_is_stored), FAC_TEST(grouped_mm_multiplies_each_group),
-              FAC_TEST(weights_of_four_bits_multiply_infinities),
+              FAC_TEST(weights_of_four_bits_multiply_infinities), FAC_TEST(weights_of_four_bits_may_be_infinite),
               FAC_TEST(weights_of_few_bits_multiply_as_what_they_stand_for))

@@ -20,20 +20,18 @@ typedef struct weights {
     const char *codes;      /* row-major */
     const float *numbers;   /* 8 bits: scales [n]; 4 bits: [n, k / group, 2] */
     const float *x;         /* [m, k]; for 4 bits as fac__dot_i4 takes it */
-    bool large;             /* fac_row4.large */
     fac_dtype dtype;
     char *out; /* few rows: [m, n] of dtype; else float32 [n, k] */
 } weights;
 
 /* Whether x stays bf16 (fac_row4.narrow). */
 static bool is_narrow(const weights *w) {
-    return !w->large && fac__cpu_bf16 && w->dtype == FAC_BF16 && w->k % 64 == 0 &&
-           (w->group == 32 || w->group % 64 == 0);
+    return fac__cpu_bf16 && w->dtype == FAC_BF16 && w->k % 64 == 0 && (w->group == 32 || w->group % 64 == 0);
 }
 
 static fac_row4 row_of(const weights *w, int64_t j) {
     const float *numbers = w->numbers + 2 * j * (w->k / w->group);
-    return (fac_row4){(const uint8_t *)w->codes + j * (w->k / 2), numbers, w->k, w->group, is_narrow(w), w->large};
+    return (fac_row4){(const uint8_t *)w->codes + j * (w->k / 2), numbers, w->k, w->group, is_narrow(w)};
 }
 
 /* From one row of x to the next. */
@@ -114,21 +112,6 @@ static void load_row(const weights *w, const char *from, float *out) {
     }
 }
 
-/* Whether some element is an infinity, NaN, or beyond 2^100. */
-static bool has_large(const fac_tensor *t) {
-    enum { SOME = 256 };
-    const int64_t item = fac__item_size(t);
-    const float most = 0x1p+100f;
-    float some[SOME];
-    bool found = false;
-    for (int64_t i = 0; i < t->numel; i += SOME) {
-        const int64_t n = fac__min(SOME, t->numel - i);
-        fac__tile_load(FAC_ACC_F32, some, (const char *)fac__data(t) + i * item, (fac_dtype)t->dtype, 1, n);
-        for (int64_t j = 0; j < n; j++) found |= !(some[j] <= most && some[j] >= -most);
-    }
-    return found;
-}
-
 static void load_halves_first(const weights *w, const fac_tensor *x, float *out) {
     for (int64_t r = 0; r < w->m; r++)
         load_row(w, (const char *)fac__data(x) + r * w->k * fac__dtype_size(w->dtype), out + r * x_stride(w));
@@ -143,7 +126,6 @@ static fac_status take_floats(int64_t n, fac_workspace *out) {
 /* Few rows of x: all operands row-major. */
 static fac_status multiply_few(weights *w, const fac_tensor *x, const fac_tensor *numbers, fac_tensor **out) {
     int64_t n;
-    w->large = w->group && has_large(x);
     FAC_CHECK(fac__mul(w->m, x_stride(w), &n) && fac__add(n, numbers->numel, &n), FAC_ERR_OVERFLOW,
               "too many elements");
     fac_workspace taken;

@@ -14,7 +14,6 @@ typedef struct fac_row4 {
     const float *numbers;
     int64_t k, group;
     bool narrow; /* x is of bf16, which takes fac__cpu_bf16, k a multiple of 64, and `group` another, or 32 */
-    bool large;  /* x holds infinities, or what becomes one in a sum: each weight is made before it meets x */
 } fac_row4;
 
 /* out[r] = the sum of x times the row's weights, for r < rows. A row of x has its even columns first, then its odd ones, then for each

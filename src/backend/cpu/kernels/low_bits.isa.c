@@ -3,16 +3,9 @@
 #include "backend/cpu/kernels/low_bits.h"
 #include "backend/cpu/simd.h"
 #include "core/scalar.h"
+#include <math.h>
 
 enum { V = FAC_LANES_F32, AT_ONCE = 4 };
-
-static inline float total(fac_vf32 v) {
-    float lanes[V];
-    memcpy(lanes, &v, sizeof v);
-    for (int n = V / 2; n; n /= 2)
-        for (int i = 0; i < n; i++) lanes[i] += lanes[i + n];
-    return lanes[0];
-}
 
 /* ---- 8 bits ------------------------------------------------------------------------------------------------------------- */
 
@@ -37,7 +30,7 @@ static float dot_one(const float *x, const int8_t *w, int64_t k) {
         for (int u = 0; u < AT_ONCE; u++)
             sum[u] = fac_fma_f32(load_codes(w + i + u * V), fac_load_f32(x + i + u * V), sum[u]);
     for (; i + V <= k; i += V) sum[0] = fac_fma_f32(load_codes(w + i), fac_load_f32(x + i), sum[0]);
-    float rest = total((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    float rest = fac_sum_f32((sum[0] + sum[1]) + (sum[2] + sum[3]));
     for (; i < k; i++) rest = fac_fma1_f32((float)w[i], x[i], rest);
     return rest;
 }
@@ -53,6 +46,10 @@ static inline void table_of(const float *numbers, float *table) {
     for (int q = 0; q < 16; q++) table[q] = (float)(q - 8) * numbers[0] + numbers[1];
 }
 
+static inline float column(const fac_row4 *w, const float *x, int64_t at) {
+    return w->narrow ? fac__bf16_to_f32(((const uint16_t *)(const void *)x)[at]) : x[at];
+}
+
 /* Of any group; the two codes of a byte may lie in two. */
 static float dot_slow(const fac_row4 *w, const float *x) {
     const int64_t half = w->k / 2;
@@ -61,7 +58,7 @@ static float dot_slow(const fac_row4 *w, const float *x) {
     for (int64_t i = 0; i < w->k; i++) {
         if (i / w->group != have) table_of(w->numbers + (have = i / w->group) * 2, table);
         const float value = table[w->bytes[i / 2] >> (i % 2 * 4) & 15];
-        sum = fac_fma1_f32(value, x[i % 2 * half + i / 2], sum);
+        sum = fac_fma1_f32(value, column(w, x, i % 2 * half + i / 2), sum);
     }
     return sum;
 }
@@ -165,6 +162,20 @@ __attribute__((target("avx512bf16"))) static void dot_all_narrow(const fac_row4 
     for (; r < rows; r++) dot_narrow(w, x + r * ldx, ldx, 1, out + r);
 }
 
+/* False, and nothing is done, of groups that are no whole vectors. What is infinite or NaN among the operands, or too large for a group's
+   sum, makes a sum infinite or NaN, and not always the one that weights would give which are made one by one. */
+static bool dot_fast(const fac_row4 *w, const float *x, int64_t ldx, int64_t rows, float *out) {
+    int64_t r = 0;
+    if (w->narrow) {
+        dot_all_narrow(w, x, ldx, rows, out);
+        return true;
+    }
+    if (w->group % (2 * PAIRS)) return false;
+    for (; r + AT_ONCE <= rows; r += AT_ONCE) dot_rows(w, x + r * ldx, ldx, AT_ONCE, out + r);
+    for (; r < rows; r++) dot_rows(w, x + r * ldx, ldx, 1, out + r);
+    return true;
+}
+
 static void unpack_fast(const fac_row4 *w, float *out) {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
                   high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
@@ -183,18 +194,14 @@ static void unpack_fast(const fac_row4 *w, float *out) {
 #endif
 
 void FAC_ISA_NAME(fac__dot_i4)(const fac_row4 *w, const float *x, int64_t ldx, int64_t rows, float *out) {
-    int64_t r = 0;
 #if FAC_ISA_LEVEL >= 2
-    if (w->narrow) {
-        dot_all_narrow(w, x, ldx, rows, out);
+    if (dot_fast(w, x, ldx, rows, out)) {
+        for (int64_t r = 0; r < rows; r++)
+            if (!isfinite(out[r])) out[r] = dot_slow(w, x + r * ldx);
         return;
     }
-    if (!w->large && w->group % (2 * PAIRS) == 0) {
-        for (; r + AT_ONCE <= rows; r += AT_ONCE) dot_rows(w, x + r * ldx, ldx, AT_ONCE, out + r);
-        for (; r < rows; r++) dot_rows(w, x + r * ldx, ldx, 1, out + r);
-    }
 #endif
-    for (; r < rows; r++) out[r] = dot_slow(w, x + r * ldx);
+    for (int64_t r = 0; r < rows; r++) out[r] = dot_slow(w, x + r * ldx);
 }
 
 void FAC_ISA_NAME(fac__unpack_i4)(const fac_row4 *w, float *out) {
