@@ -66,6 +66,30 @@ static void foreach_takes_numbers_in_each_way(void **state) {
     assert_values(r.v[1], 0, 0);
 }
 
+/* A tie with a number is shared, as maximum shares it, where clamp_min's passes nothing. */
+static void foreach_maximum_halves_the_gradient_of_a_tie(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    const struct {
+        const char *op;
+        bool list;
+        float want[4];
+    } cases[] = {{"aten::_foreach_maximum.Scalar", false, {0, 0.5f, 1, 1}},
+                 {"aten::_foreach_maximum.ScalarList", true, {0, 0.5f, 1, 1}},
+                 {"aten::_foreach_minimum.Scalar", false, {1, 0.5f, 0, 1}},
+                 {"aten::_foreach_minimum.ScalarList", true, {1, 0.5f, 0, 1}},
+                 {"aten::_foreach_clamp_min.Scalar", false, {0, 0, 1, 0}},
+                 {"aten::_foreach_clamp_max.ScalarList", true, {1, 0, 0, 0}}};
+    for (size_t i = 0; i < FAC_COUNT(cases); i++) {
+        fac_tensor *x = fac_set_requires_grad(fac_tensor_of(1, 2, 3, NAN), true);
+        fac_tensors r;
+        const fac_value bound = cases[i].list ? NUMBERS(fac_scalar_f_(2)) : fac_value_float(2);
+        assert_ok(call(cases[i].op, (fac_value[]){LIST(x), bound}, 2, &r));
+        assert_ok(fac_backward(fac_sum(r.v[0])));
+        assert_true(fac_equal(fac_grad_of(x), fac_tensor_from(cases[i].want, FAC_F32, FAC_INTS(4))));
+    }
+}
+
 static void foreach_promotes_each_entry_by_itself(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -212,8 +236,9 @@ static void foreach_gradients_are_those_of_entries(void **state) {
     assert_null(fac_grad_of(y));
 }
 
-FAC_TEST_MAIN(FAC_TEST(foreach_gives_each_entry_its_own_result), FAC_TEST(foreach_takes_numbers_in_each_way),
-              FAC_TEST(foreach_promotes_each_entry_by_itself), FAC_TEST(foreach_writes_in_place),
-              FAC_TEST(foreach_that_fails_changes_no_entry), FAC_TEST(foreach_refuses_lists_that_do_not_match),
+FAC_TEST_MAIN(FAC_TEST(foreach_gives_each_entry_its_own_result), FAC_TEST(foreach_maximum_halves_the_gradient_of_a_tie),
+              FAC_TEST(foreach_takes_numbers_in_each_way), FAC_TEST(foreach_promotes_each_entry_by_itself),
+              FAC_TEST(foreach_writes_in_place), FAC_TEST(foreach_that_fails_changes_no_entry),
+              FAC_TEST(foreach_refuses_lists_that_do_not_match),
               FAC_TEST(foreach_abs_does_not_write_over_complex_entries),
               FAC_TEST(foreach_of_truth_values_takes_numbers), FAC_TEST(foreach_gradients_are_those_of_entries))
