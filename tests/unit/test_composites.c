@@ -40,6 +40,37 @@ static void glu_differentiates_twice_along_any_dimension(void **state) {
     grad_run(twice, sizeof twice / sizeof *twice, true);
 }
 
+static fac_tensor *glu_backward(fac_tensor *grad, fac_tensor *x) {
+    fac_value args[] = {fac_value_tensor(grad), fac_value_tensor(x), fac_value_int(1)}, made = fac_value_none();
+    const fac_status st = fac_call("aten::glu_backward", args, FAC_COUNT(args), &made);
+    for (size_t i = 0; i < FAC_COUNT(args); i++) fac_value_release(&args[i]);
+    return st || fac_scope_take(&made, 1) ? NULL : fac_value_as_tensor(made);
+}
+
+/* A gradient broadcasts to glu's sizes, and its own is summed to those it has. */
+static void glu_takes_gradients_that_broadcast(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_randn(FAC_SHAPE(3, 4)), *of[] = {fac_randn(FAC_SHAPE()), fac_randn(FAC_SHAPE(2)),
+                                                         fac_randn(FAC_SHAPE(3, 1)), fac_randn(FAC_SHAPE(1, 2))};
+    for (size_t i = 0; i < FAC_COUNT(of); i++) {
+        fac_tensor *small = fac_set_requires_grad(fac_clone(of[i]), true),
+                   *full = fac_set_requires_grad(fac_contiguous(fac_expand(of[i], FAC_INTS(3, 2))), true);
+        fac_tensor *got = glu_backward(small, x), *want = glu_backward(full, x);
+        assert_true(fac_equal(got, want));
+        assert_ok(fac_backward(fac_sum(got)));
+        assert_ok(fac_backward(fac_sum(want)));
+        fac_tensor *summed = fac_sum_to_size(fac_grad_of(full), fac_tensor_sizes(small));
+        assert_true(fac_allclose(fac_grad_of(small), summed));
+    }
+    assert_null(glu_backward(fac_ones(FAC_SHAPE(5, 3, 2)), x));
+    assert_error(FAC_ERR_SHAPE, "grad_output of size [5, 3, 2] does not broadcast to glu's size [3, 2]");
+    assert_null(glu_backward(fac_ones(FAC_SHAPE(2, 2)), x));
+    assert_error(FAC_ERR_SHAPE, "");
+    assert_null(glu_backward(fac_ones(FAC_SHAPE(1, 3, 2)), x));
+    assert_error(FAC_ERR_SHAPE, "");
+}
+
 /* Its result lies as its halves do. */
 static void glu_keeps_the_order_of_dimensions(void **state) {
     (void)state;
@@ -149,8 +180,8 @@ static void cross_of_integers_wraps(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(cross_of_integers_wraps), FAC_TEST(composite_gradients_agree_with_differences),
-              FAC_TEST(glu_differentiates_twice_along_any_dimension), FAC_TEST(glu_keeps_the_order_of_dimensions),
-              FAC_TEST(cosine_similarity_of_broadcast_vectors), FAC_TEST(scattered_product_gradient_with_a_zero),
-              FAC_TEST(gather_with_an_empty_index_of_any_dtype), FAC_TEST(infinities_add_as_logarithms),
-              FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
+              FAC_TEST(glu_differentiates_twice_along_any_dimension), FAC_TEST(glu_takes_gradients_that_broadcast),
+              FAC_TEST(glu_keeps_the_order_of_dimensions), FAC_TEST(cosine_similarity_of_broadcast_vectors),
+              FAC_TEST(scattered_product_gradient_with_a_zero), FAC_TEST(gather_with_an_empty_index_of_any_dtype),
+              FAC_TEST(infinities_add_as_logarithms), FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
               FAC_TEST(unique_rows_in_order_with_places_and_counts), FAC_TEST(unique_consecutive_slices_are_neighbours))

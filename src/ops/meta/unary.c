@@ -190,9 +190,14 @@ fac_status glu_meta(fac_structured *s, fac_tensor *self, int64_t dim) {
     return declare_half(s, self, half);
 }
 fac_status glu_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, int64_t dim) {
-    int64_t half[FAC_MAX_DIMS];
+    int64_t half[FAC_MAX_DIMS], common[FAC_MAX_DIMS];
+    int n;
     FAC_TRY(halved(s, self, dim, half));
-    FAC_TRY(need_half("grad_output", grad_output, self, half));
+    FAC_TRY(fac__need_dtype("grad_output", grad_output, (fac_dtype)self->dtype));
+    FAC_TRY(fac__broadcast(half, self->ndim, grad_output->sizes, grad_output->ndim, common, &n));
+    FAC_CHECK(n == self->ndim && !memcmp(common, half, (size_t)n * sizeof *half), FAC_ERR_SHAPE,
+              "grad_output of size %s does not broadcast to glu's size %s", FAC_SHAPE_TEXT(grad_output),
+              fac__shape_text(half, self->ndim, (char[256]){0}, 256));
     return fac_out_declare_like(s, 0, self, (fac_dtype)self->dtype);
 }
 fac_status glu_jvp_meta(fac_structured *s, fac_tensor *glu, fac_tensor *x, fac_tensor *dx, int64_t dim) {
