@@ -127,6 +127,26 @@ static void shape_diagonals_and_grids(void **state) {
     assert_values(grid.v[1], 0, 0, 1, 1, 2, 2);
 }
 
+/* A number has a say in the dtype only against other numbers, whether or not a gradient is wanted. */
+static void shape_blocks_promote_as_they_are_given(void **state) {
+    (void)state;
+    for (int wants = 0; wants < 2; wants++) {
+        FAC_SCOPE(s);
+        fac_tensor *number = fac_full(FAC_SHAPE(), 3, .dtype = FAC_F64),
+                   *block = fac_set_requires_grad(fac_ones(FAC_SHAPE(1, 2)), wants);
+        fac_tensor *y = fac_block_diag(FAC_TENSORS(number, block));
+        assert_int_equal(fac_tensor_dtype(y), FAC_F32);
+        assert_values(fac_detach(y), 3, 0, 0, 0, 1, 1);
+        y = fac_block_diag(FAC_TENSORS(number, fac_ones(FAC_SHAPE(1), .dtype = FAC_I32)));
+        assert_int_equal(fac_tensor_dtype(y), FAC_F64);
+    }
+    FAC_SCOPE(s);
+    fac_tensor *none = fac_block_diag((fac_tensors){NULL, 0});
+    assert_no_error();
+    assert_int_equal(fac_tensor_numel(none), 0);
+    assert_int_equal(fac_tensor_size(none, 0), 1);
+}
+
 /* ---- gradients ---- */
 
 DIFF_FN(d_cat, fac_cat(FAC_TENSORS(x, fac_mul(y, x), y), .dim = 1))
@@ -191,9 +211,9 @@ static void shape_survives_failing_allocations(void **state) {
     support_fail_each_allocation(join_and_pad, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_chunk_cat_joins_pieces_and_fills_up),
-              FAC_TEST(shape_cat_refuses_what_does_not_fit), FAC_TEST(shape_repeats_and_tiles),
-              FAC_TEST(shape_flips_rolls_and_turns), FAC_TEST(shape_triangles_also_in_place),
-              FAC_TEST(shape_pads_in_every_mode), FAC_TEST(shape_diagonals_and_grids),
-              FAC_TEST(shape_gradients_agree_with_differences), FAC_TEST(shape_border_gradients_agree_with_differences),
-              FAC_TEST(shape_survives_failing_allocations))
+FAC_TEST_MAIN(FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_blocks_promote_as_they_are_given),
+              FAC_TEST(shape_chunk_cat_joins_pieces_and_fills_up), FAC_TEST(shape_cat_refuses_what_does_not_fit),
+              FAC_TEST(shape_repeats_and_tiles), FAC_TEST(shape_flips_rolls_and_turns),
+              FAC_TEST(shape_triangles_also_in_place), FAC_TEST(shape_pads_in_every_mode),
+              FAC_TEST(shape_diagonals_and_grids), FAC_TEST(shape_gradients_agree_with_differences),
+              FAC_TEST(shape_border_gradients_agree_with_differences), FAC_TEST(shape_survives_failing_allocations))

@@ -276,15 +276,11 @@ static fac_status write_blocks(fac_tensors blocks, fac_tensor *whole) {
 }
 
 /* `blocks` are matrices. */
-static fac_status place_blocks(fac_tensors blocks, int64_t columns, fac_tensor **out) {
-    joined j = {.sizes = {0, columns}, .ndim = 2, .format = FAC_CONTIGUOUS};
-    fac_promotion types = {0};
-    for (size_t i = 0; i < blocks.n; i++) {
-        fac__promote_tensor(&types, blocks.v[i]);
+static fac_status place_blocks(fac_tensors blocks, int64_t columns, fac_dtype dtype, fac_tensor **out) {
+    joined j = {.sizes = {0, columns}, .ndim = 2, .dtype = dtype, .format = FAC_CONTIGUOUS};
+    for (size_t i = 0; i < blocks.n; i++)
         FAC_CHECK(fac__add(j.sizes[0], blocks.v[i]->sizes[0], &j.sizes[0]), FAC_ERR_OVERFLOW,
                   "the rows add up to more than 64 bits hold");
-    }
-    j.dtype = fac__promote_result(&types);
     fac_tensor *whole;
     FAC_TRY(empty_joined(&j, blocks.v[0]->device, &whole));
     const fac_status st = write_blocks(blocks, whole);
@@ -296,11 +292,12 @@ static fac_status place_blocks(fac_tensors blocks, int64_t columns, fac_tensor *
 }
 
 /* The rows of each block, joined; `blocks` become them. */
-static fac_status join_blocks(fac_tensor **blocks, size_t n, int64_t columns, fac_tensor **out) {
+static fac_status join_blocks(fac_tensor **blocks, size_t n, int64_t columns, fac_dtype dtype, fac_tensor **out) {
     int64_t before = 0;
     for (size_t i = 0; i < n; i++) {
         const int64_t own = blocks[i]->sizes[1];
-        blocks[i] = fac__s_constant_pad_nd(blocks[i], FAC_INTS(before, columns - before - own), fac_scalar_i_(0));
+        fac_tensor *block = fac__s_to_dtype(blocks[i], dtype, false, false, FAC_FORMAT_DEFAULT);
+        blocks[i] = fac__s_constant_pad_nd(block, FAC_INTS(before, columns - before - own), fac_scalar_i_(0));
         before += own;
         if (!blocks[i]) return fac_error();
     }
@@ -310,8 +307,12 @@ static fac_status join_blocks(fac_tensor **blocks, size_t n, int64_t columns, fa
 fac_status block_diag_composite(const fac_call_info *c, fac_tensors tensors, fac_tensor **out) {
     (void)c;
     int64_t columns;
-    FAC_CHECK(tensors.n > 0, FAC_ERR_ARGUMENT, "block_diag expects a non-empty list of Tensors");
+    const joined none = {.sizes = {1, 0}, .ndim = 2, .dtype = fac_default_dtype(), .format = FAC_CONTIGUOUS};
+    if (!tensors.n) return empty_joined(&none, fac_device_make(FAC_CPU, 0), out);
     FAC_TRY(block_columns(tensors, &columns));
+    fac_promotion types = {0}; /* of tensors as they are given: a number ranks below matrices */
+    for (size_t i = 0; i < tensors.n; i++) fac__promote_tensor(&types, tensors.v[i]);
+    const fac_dtype dtype = fac__promote_result(&types);
     fac_tensor **matrices = fac__alloc_array(tensors.n, sizeof *matrices);
     if (!matrices) return fac_error();
     FAC_SCOPE(s);
@@ -319,8 +320,8 @@ fac_status block_diag_composite(const fac_call_info *c, fac_tensors tensors, fac
     for (size_t i = 0; i < tensors.n && st == FAC_OK; i++)
         if (!(matrices[i] = fac__s_atleast_2d(tensors.v[i]))) st = fac_error();
     if (st == FAC_OK)
-        st = is_plain_list(tensors) ? place_blocks((fac_tensors){matrices, tensors.n}, columns, out)
-                                    : join_blocks(matrices, tensors.n, columns, out);
+        st = is_plain_list(tensors) ? place_blocks((fac_tensors){matrices, tensors.n}, columns, dtype, out)
+                                    : join_blocks(matrices, tensors.n, columns, dtype, out);
     fac__free(matrices);
     return st;
 }
