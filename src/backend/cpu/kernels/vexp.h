@@ -162,8 +162,6 @@ static inline fac_vf32 fac__vtanh(fac_vf32 x) {
         0x1.9a5eeap-3f, 0x1.d76692p-3f, 0x1.18a38p-2f, 0x1.52c2bp-2f, 0x1.8a8776p-2f, 0x1.bfaebap-2f, 0x1.0508c8p-1f,
         0x1.3157cap-1f, 0x1.5788a6p-1f, 0x1.77d814p-1f, 0x1.9e5cbep-1f, 0x1.c278bp-1f, 0x1.d9c6e4p-1f,
         0x1.e878a6p-1f};
-    /* clang-format on */
-    /* clang-format off */
     static const float of[6][32] = {{0x1.6415c4p-5f, 0x1.09a814p-6f, 0x1.88ecccp-8f, 0x1.21a7p-9f, 0x1.02b958p-11f,
         0x1.180108p-14f, 0x1.2ffc6ep-17f, 0x1.473788p-20f, 0x1.59efa4p-23f, 0, 0, 0, 0, 0, 0, 0x1p+0f, 0x1.f601c2p-1f,
         0x1.f12b02p-1f, 0x1.eb715ep-1f, 0x1.e4dfacp-1f, 0x1.d98b3ep-1f, 0x1.c7f72ap-1f, 0x1.b3ff58p-1f,
