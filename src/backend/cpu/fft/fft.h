@@ -5,7 +5,7 @@
    so that no arithmetic crosses lanes. Lines reach them in two ways:
 
      lanes  a group of lines, one per lane: lengths with few factors, and neighbouring lines of any
-     short  one or two lines of 64, 96, 112, 128 or as many points as a square of lanes has, split as below without leaving
+     short  one or two lines of 16, 32, 48, 64, 96, 112, 128 or as many points as a square of lanes has, split as below without leaving
             registers, or nearly
      split  one line of n = columns * rows elements: its columns are transformed, one per lane, multiplied by twiddle
             factors, transposed by registers, and its rows are transformed, one per lane again (Bailey's four steps)
@@ -53,7 +53,7 @@ typedef struct fac_fft_core {
         *group_twiddles; /* of row r and the first column a of group g, w^(r a), complex: [g][r]; NULL of short lines */
     double split_cost;   /* of one line */
     bool short_lines;    /* split, and as many at once as fill vectors */
-    /* Of short lines of several to a vector: of 4 columns for 16 and 32 points, of 8 for 64 and 128 of 16 lanes; [row][re, im]. */
+    /* Of short lines: of 4 columns for 16, 32, 48 and 96 points (make_pair_factors), of 8 for 64 and 128 of 16 lanes: [row][re, im]. */
     void *short_factors;
 } fac_fft_core;
 

@@ -129,6 +129,11 @@ static const int32_t WRITE_F32[2][16] = {{0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 
                                          {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}};
 static const int64_t READ_F64[2][8] = {{0, 2, 4, 6, 8, 10, 12, 14}, {1, 3, 5, 7, 9, 11, 13, 15}};
 static const int64_t WRITE_F64[2][8] = {{0, 8, 1, 9, 2, 10, 3, 11}, {4, 12, 5, 13, 6, 14, 7, 15}};
+static const float TURNS_F32[17] = {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1};
+static const double TURNS_F64[9] = {1, -1, 1, -1, 1, -1, 1, -1, 1};
+/* Parts of pairs exchanged. */
+#define FLIP_F32(a) ((fac_vf32)_mm512_permute_ps((__m512)(a), 0xb1))
+#define FLIP_F64(a) ((fac_vf64)_mm512_permute_pd((__m512d)(a), 0x55))
 static FAC_ALWAYS_INLINE fac_vf32 pick_f32(fac_vf32 a, __m512i which, fac_vf32 b) {
     return (fac_vf32)_mm512_permutex2var_ps((__m512)a, which, (__m512)b);
 }
@@ -154,6 +159,8 @@ static FAC_ALWAYS_INLINE void store_first_f64(double *at, fac_vf64 v, int64_t n)
 #define T float
 #define READ_LANES READ_F32
 #define WRITE_LANES WRITE_F32
+#define TURNS TURNS_F32
+#define FLIP FLIP_F32
 #define LANE_BITS _mm512_set1_epi32
 #define VT fac_vf32
 #define LANES FAC_LANES_F32
@@ -196,10 +203,14 @@ static FAC_ALWAYS_INLINE void store_first_f64(double *at, fac_vf64 v, int64_t n)
 #undef BACK
 #undef READ_LANES
 #undef WRITE_LANES
+#undef TURNS
+#undef FLIP
 #undef LANE_BITS
 #define T double
 #define READ_LANES READ_F64
 #define WRITE_LANES WRITE_F64
+#define TURNS TURNS_F64
+#define FLIP FLIP_F64
 #define LANE_BITS _mm512_set1_epi64
 #define VT fac_vf64
 #define LANES FAC_LANES_F64

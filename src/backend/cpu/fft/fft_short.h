@@ -103,90 +103,135 @@ static void X(eights)(const fac_fft_core *c, T *const *from, T *const *to, bool 
 #endif
 
 #if FAC_VECTOR_BYTES == 64
-/* Of rows of four points of LANES / 4 lines, four at a time: points of a column become neighbours. */
-static FAC_ALWAYS_INLINE void X(turn_fours)(const VT *v, VT *to) {
+/* Numbers whose parts stay side by side, four of each line in a vector: LANES / 8 lines. `turn`: 1 and -1, of an inverse transform -1 and
+   1, which make of exchanged parts the number times -i, or i. */
+static FAC_ALWAYS_INLINE VT X(differ)(VT a, VT b) { return FMA(b, SPLAT(-1), a); }
+static FAC_ALWAYS_INLINE void X(fours_dft_4)(VT *a, VT turn) {
+    const VT s = a[0] + a[2], d = X(differ)(a[0], a[2]), t = a[1] + a[3], e = FLIP(X(differ)(a[1], a[3]));
+    a[0] = s + t;
+    a[1] = FMA(e, turn, d);
+    a[2] = X(differ)(s, t);
+    a[3] = FMA(-e, turn, d);
+}
+static FAC_ALWAYS_INLINE void X(fours_dft_8)(VT *a, VT turn) {
+    VT even[4] = {a[0], a[2], a[4], a[6]}, odd[4] = {a[1], a[3], a[5], a[7]};
+    const VT half = SPLAT((T)0.70710678118654752440);
+    X(fours_dft_4)(even, turn);
+    X(fours_dft_4)(odd, turn);
+    const VT first = FMA(FLIP(odd[1]), turn, odd[1]), second = FLIP(odd[2]), third = FMA(FLIP(odd[3]), turn, -odd[3]);
+    a[0] = even[0] + odd[0];
+    a[4] = X(differ)(even[0], odd[0]);
+    a[1] = FMA(first, half, even[1]);
+    a[5] = FMA(-first, half, even[1]);
+    a[2] = FMA(second, turn, even[2]);
+    a[6] = FMA(-second, turn, even[2]);
+    a[3] = FMA(third, half, even[3]);
+    a[7] = FMA(-third, half, even[3]);
+}
+/* 3 q points, of which 3 and q have no factor in common, so that there are no factors between (Good 1958). */
+static FAC_ALWAYS_INLINE void X(fours_dft_3)(VT *a, int q, VT turn) {
+    const VT half = SPLAT((T)-0.5), sine = turn * SPLAT((T)0.86602540378443864676);
+    VT t[3][8];
+#pragma GCC unroll 8
+    for (int b = 0; b < q; b++) {
+        const VT x = a[3 * b], y = a[(q + 3 * b) % (3 * q)], z = a[(2 * q + 3 * b) % (3 * q)], s = y + z,
+                 m = FMA(s, half, x), d = FLIP(X(differ)(y, z));
+        t[0][b] = x + s;
+        t[1][b] = FMA(d, sine, m);
+        t[2][b] = FMA(-d, sine, m);
+    }
+#pragma GCC unroll 3
+    for (int k = 0; k < 3; k++)
+        if (q == 4)
+            X(fours_dft_4)(t[k], turn);
+        else
+            X(fours_dft_8)(t[k], turn);
+#pragma GCC unroll 24
+    for (int k = 0; k < 3 * q; k++) a[k] = t[k % 3][k % q];
+}
+/* Rows of four points become columns. */
+static FAC_ALWAYS_INLINE void X(turn_fours)(VT *v) {
 #if LANES == 16
-    const __m512 a[4] = {(__m512)v[0], (__m512)v[1], (__m512)v[2], (__m512)v[3]};
-    turn_quarters(a, &to[0], &to[1], &to[2], &to[3]);
-#else
     const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13),
                   high = _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15);
-    const VT a = (VT)_mm512_unpacklo_pd((__m512d)v[0], (__m512d)v[1]),
-             b = (VT)_mm512_unpackhi_pd((__m512d)v[0], (__m512d)v[1]),
-             c = (VT)_mm512_unpacklo_pd((__m512d)v[2], (__m512d)v[3]),
-             d = (VT)_mm512_unpackhi_pd((__m512d)v[2], (__m512d)v[3]);
-    to[0] = X(pick)(a, low, c);
-    to[1] = X(pick)(b, low, d);
-    to[2] = X(pick)(a, high, c);
-    to[3] = X(pick)(b, high, d);
+    const __m512d a = _mm512_unpacklo_pd((__m512d)v[0], (__m512d)v[1]),
+                  b = _mm512_unpackhi_pd((__m512d)v[0], (__m512d)v[1]),
+                  c = _mm512_unpacklo_pd((__m512d)v[2], (__m512d)v[3]),
+                  d = _mm512_unpackhi_pd((__m512d)v[2], (__m512d)v[3]);
+    v[0] = (VT)_mm512_permutex2var_pd(a, low, c);
+    v[1] = (VT)_mm512_permutex2var_pd(b, low, d);
+    v[2] = (VT)_mm512_permutex2var_pd(a, high, c);
+    v[3] = (VT)_mm512_permutex2var_pd(b, high, d);
+#else
+    __m512 t[4];
+    turn_wholes((__m512)v[0], (__m512)v[1], (__m512)v[2], (__m512)v[3], &t[0], &t[1], &t[2], &t[3]);
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) v[k] = (VT)t[k];
 #endif
 }
-/* LANES / 4 lines of 16 or 32 points, in four columns each, that never leave registers. */
-static FAC_ALWAYS_INLINE void X(fours)(const fac_fft_core *c, int rows, T *const *from, T *const *to,
-                                       bool exchange_from, bool exchange_to, T scale) {
-    const X(way) read = X(reading)(exchange_from, false), write = X(writing)(exchange_to, false);
-    const VT s = SPLAT(scale);
-    CV a[8];
-#pragma GCC unroll 8
-    for (int r = 0; r < rows; r++) {
+
+/* Lines of 16, 32, 48 or 96 points, in four columns each. The last one may be done once more. */
+static FAC_ALWAYS_INLINE void X(fours)(const fac_fft_group *g, int rows) {
+    const T *re = g->plan->core.short_factors, *im = re + (g->inverse ? 2 : 1) * LANES;
+    const VT turn = LOAD(g->inverse ? TURNS + 1 : TURNS), scale = SPLAT((T)g->scale);
+    const bool scales = g->scale != 1;
+    for (int first = 0; first < g->lanes; first += LANES / 8) {
+        const T *from = g->in.at[first];
+        T *to = g->out.at[first];
+        VT a[24];
 #if LANES == 16
-        const VT low = (VT)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(from[0] + 8 * r)),
-                                              _mm256_loadu_ps(from[1] + 8 * r), 1),
-                 high = (VT)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(from[2] + 8 * r)),
-                                               _mm256_loadu_ps(from[3] + 8 * r), 1);
+        const int last = first + 1 < g->lanes ? first + 1 : first;
+        const T *from_next = g->in.at[last];
+        T *to_next = g->out.at[last];
+#pragma GCC unroll 24
+        for (int r = 0; r < rows; r++)
+            a[r] = (VT)_mm512_mask_broadcast_f32x8(_mm512_castps256_ps512(_mm256_loadu_ps(from + 8 * r)), 0xff00,
+                                                   _mm256_loadu_ps(from_next + 8 * r));
 #else
-        const VT low = LOAD(from[0] + 8 * r), high = LOAD(from[1] + 8 * r);
+#pragma GCC unroll 24
+        for (int r = 0; r < rows; r++) a[r] = LOAD(from + 8 * r);
 #endif
-        a[r] = (CV){X(pick)(low, read.first, high), X(pick)(low, read.second, high)};
-    }
-    if (rows == 4)
-        X(dft_4)(a, NULL);
-    else
-        X(dft_8)(a, NULL);
-#pragma GCC unroll 8
-    for (int r = 1; r < rows; r++) a[r] = X(times)(a[r], X(get)(c->short_factors, r));
-#pragma GCC unroll 2
-    for (int first = 0; first < rows; first += 4) {
-        VT re[4], im[4];
-        CV b[4];
-#pragma GCC unroll 4
-        for (int r = 0; r < 4; r++) re[r] = a[first + r].re, im[r] = a[first + r].im;
-        X(turn_fours)(re, re);
-        X(turn_fours)(im, im);
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; k++) b[k] = (CV){re[k], im[k]};
-        X(dft_4)(b, NULL);
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; k++) {
-            const CV p = scale != 1 ? X(scaled)(b[k], s) : b[k];
-            const int64_t at = 2 * (k * rows + first);
-            const VT low = X(pick)(p.re, write.first, p.im), high = X(pick)(p.re, write.second, p.im);
-#if LANES == 16
-            _mm256_storeu_ps(to[0] + at, _mm512_castps512_ps256((__m512)low));
-            _mm256_storeu_ps(to[1] + at, _mm512_extractf32x8_ps((__m512)low, 1));
-            _mm256_storeu_ps(to[2] + at, _mm512_castps512_ps256((__m512)high));
-            _mm256_storeu_ps(to[3] + at, _mm512_extractf32x8_ps((__m512)high, 1));
-#else
-            STORE(to[0] + at, low);
-            STORE(to[1] + at, high);
-#endif
-        }
-    }
-}
-/* All lines of a group, whose last ones may be done once more. */
-static void X(four_lines)(const fac_fft_group *g) {
-    const fac_fft_core *c = &g->plan->core;
-    for (int first = 0; first < g->lanes; first += LANES / 4) {
-        T *from[4], *to[4];
-        for (int i = 0; i < LANES / 4; i++) {
-            const int line = (int)fac__min(first + i, g->lanes - 1);
-            from[i] = g->in.at[line];
-            to[i] = g->out.at[line];
-        }
-        if (c->n == 16)
-            X(fours)(c, 4, from, to, g->inverse, g->inverse, (T)g->scale);
+        if (rows == 4)
+            X(fours_dft_4)(a, turn);
+        else if (rows == 8)
+            X(fours_dft_8)(a, turn);
         else
-            X(fours)(c, 8, from, to, g->inverse, g->inverse, (T)g->scale);
+            X(fours_dft_3)(a, rows / 3, turn);
+#pragma GCC unroll 24
+        for (int r = 1; r < rows; r++)
+            a[r] = FMA(a[r], LOAD(re + 3 * r * LANES), FLIP(a[r]) * LOAD(im + 3 * r * LANES));
+#pragma GCC unroll 6
+        for (int begin = 0; begin < rows; begin += 4) {
+            VT *b = a + begin;
+            X(turn_fours)(b);
+            X(fours_dft_4)(b, turn);
+            if (scales)
+#pragma GCC unroll 4
+                for (int k = 0; k < 4; k++) b[k] *= scale;
+#pragma GCC unroll 4
+            for (int k = 0; k < 4; k++) {
+                const int at = 2 * (k * rows + begin);
+#if LANES == 16
+                _mm256_storeu_ps(to + at, _mm512_castps512_ps256((__m512)b[k]));
+                _mm256_storeu_ps(to_next + at, _mm512_extractf32x8_ps((__m512)b[k], 1));
+#else
+                STORE(to + at, b[k]);
+#endif
+            }
+        }
+    }
+}
+static void X(fours_16)(const fac_fft_group *g) { X(fours)(g, 4); }
+static void X(fours_32)(const fac_fft_group *g) { X(fours)(g, 8); }
+static void X(fours_48)(const fac_fft_group *g) { X(fours)(g, 12); }
+static void X(fours_96)(const fac_fft_group *g) { X(fours)(g, 24); }
+static bool X(run_fours)(const fac_fft_group *g) {
+    switch (g->plan->core.n) {
+    case 16: X(fours_16)(g); return true;
+    case 32: X(fours_32)(g); return true;
+    case 48: X(fours_48)(g); return true;
+    case 96: X(fours_96)(g); return true;
+    default: return false;
     }
 }
 #endif
@@ -194,10 +239,7 @@ static void X(four_lines)(const fac_fft_group *g) {
 static void X(short_lines)(const fac_fft_group *g, T *scratch) {
     const fac_fft_plan *p = g->plan;
 #if FAC_VECTOR_BYTES == 64
-    if (p->core.n <= 32) {
-        X(four_lines)(g);
-        return;
-    }
+    if (X(run_fours)(g)) return;
 #endif
     const int each = (p->core.short_factors ? 128 : LANES * LANES) > p->inner ? 2 : 1;
     const bool enters = p->kind == FAC_FFT_TO_REAL, leaves = p->kind == FAC_FFT_FROM_REAL;

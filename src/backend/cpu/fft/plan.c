@@ -183,18 +183,32 @@ static fac_status make_split(fac_fft_plan *p, int64_t columns) {
     return FAC_OK;
 }
 
-/* Of row r and column a, w^(r a) of lines in 4 columns, or of 64 points in 8; then of two halves of 128, 1 and w^(8 r + a). */
-static fac_status make_short_factors(fac_fft_plan *p, int columns) {
-    const int n = (int)fac__min(p->core.n, 64), half = n / columns, rows = p->core.n > n ? 2 * half : half;
+/* Of row r and column a, w = w^(r a) of 4 columns: in each pair of lanes w.re and w.re, -w.im and w.im, w.im and -w.im. */
+static fac_status make_pair_factors(fac_fft_plan *p) {
+    const int n = (int)p->core.n, lanes = p->lanes;
+    FAC_TRY(take_table(p, n / 4 * 3 * lanes, &p->core.short_factors));
+    for (int r = 0; r < n / 4; r++)
+        for (int lane = 0; lane < lanes; lane++) {
+            double w[2];
+            root_of_unity(r * (lane / 2 % 4) % n, n, w);
+            const double im = lane % 2 ? w[1] : -w[1], parts[3] = {w[0], im, -im};
+            for (int i = 0; i < 3; i++) set_real(p->core.short_factors, p->dtype, (3 * r + i) * lanes + lane, parts[i]);
+        }
+    return FAC_OK;
+}
+
+/* Of row r and column a, w^(r a) of 64 points in 8 columns; then of two halves of 128, 1 and w^(8 r + a). */
+static fac_status make_short_factors(fac_fft_plan *p) {
+    const int half = 8, rows = p->core.n > 64 ? 2 * half : half;
     const int lanes = p->lanes;
     FAC_TRY(take_table(p, rows * 2 * lanes, &p->core.short_factors));
     for (int r = 0; r < rows; r++)
         for (int lane = 0; lane < lanes; lane++) {
             double w[2];
             if (r < half)
-                root_of_unity(r * (lane % columns), n, w);
+                root_of_unity(r * (lane % 8), 64, w);
             else
-                root_of_unity(lane < 8 ? 0 : 8 * (r - half) + lane - 8, 2 * n, w);
+                root_of_unity(lane < 8 ? 0 : 8 * (r - half) + lane - 8, 128, w);
             set_real(p->core.short_factors, p->dtype, 2 * r * lanes + lane, w[0]);
             set_real(p->core.short_factors, p->dtype, (2 * r + 1) * lanes + lane, w[1]);
         }
@@ -206,11 +220,13 @@ static fac_status make_core(fac_fft_plan *p, int64_t n) {
     p->core.n = n;
     p->core.split_cost = best_split(p, n, &columns);
     const int64_t rows = n % p->lanes ? 0 : n / p->lanes;
-    const bool eights = p->lanes == 16 && (n == 64 || n == 128), fours = is_wide(p) && (n == 16 || n == 32);
+    const bool threes = p->kind == FAC_FFT_COMPLEX && !p->chirped && (n == 48 || n == 96);
+    const bool eights = p->lanes == 16 && (n == 64 || n == 128), fours = is_wide(p) && (n == 16 || n == 32 || threes);
     p->core.short_lines = eights || fours || (p->lanes >= 8 && rows == p->lanes) || (p->lanes == 8 && rows == 4) ||
                           (p->lanes == 16 && (rows == 6 || rows == 7));
     if (p->core.short_lines && !fours) columns = p->lanes;
-    if (eights || fours) FAC_TRY(make_short_factors(p, eights ? 8 : 4));
+    if (fours) FAC_TRY(make_pair_factors(p));
+    if (eights) FAC_TRY(make_short_factors(p));
     FAC_TRY(make_chain(p, n, &p->core.whole));
     return columns ? make_split(p, columns) : FAC_OK;
 }
