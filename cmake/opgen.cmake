@@ -9,7 +9,7 @@ file(MAKE_DIRECTORY ${FACULA_GEN_DIR}/include)
 file(GLOB_RECURSE facula_base_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/*.c)
 file(GLOB facula_opgen_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/opgen/*.c)
 file(GLOB facula_schemas CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/ops/schema/*.yaml)
-set(facula_functions ${PROJECT_SOURCE_DIR}/src/functions.yaml)
+set(facula_functions ${PROJECT_SOURCE_DIR}/src/functions.yaml ${PROJECT_SOURCE_DIR}/src/nn/modules.yaml)
 file(GLOB facula_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/facula/*.h)
 list(FILTER facula_headers EXCLUDE REGEX "/(facula|strict)\\.h$") # which declare nothing
 # Where gradient formulas lead: opgen reads which operators they call.
@@ -41,14 +41,14 @@ endif()
 
 if(TARGET opgen AND facula_schemas)
     set(FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_dispatch.c ${FACULA_GEN_DIR}/ops_signatures.c ${FACULA_GEN_DIR}/ops_table.c
-        ${FACULA_GEN_DIR}/keywords.c)
+        ${FACULA_GEN_DIR}/keywords.c ${FACULA_GEN_DIR}/modules.c)
     foreach(schema IN LISTS facula_schemas)
         cmake_path(GET schema STEM family)
         list(APPEND FACULA_GEN_SOURCES ${FACULA_GEN_DIR}/ops_${family}.c)
     endforeach()
     set(facula_gen_headers ${FACULA_GEN_DIR}/ops_gen.h ${FACULA_GEN_DIR}/ops_unread.h ${FACULA_GEN_DIR}/keywords_gen.h
-        ${FACULA_GEN_DIR}/loops_gen.h)
-    foreach(part keywords.h ops.h ops_decl.h ops_macros.h ops.hpp)
+        ${FACULA_GEN_DIR}/modules_gen.h ${FACULA_GEN_DIR}/loops_gen.h)
+    foreach(part keywords.h ops.h ops_decl.h ops_macros.h ops.hpp modules.h modules_macros.h)
         list(APPEND facula_gen_headers ${FACULA_GEN_DIR}/include/facula/${part})
     endforeach()
     foreach(header IN LISTS facula_headers)

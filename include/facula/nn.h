@@ -13,6 +13,8 @@ extern "C" {
 
 /* A list of tensors by name: of a state dict, or of a module's parameters, buffers or children. */
 typedef struct fac_state fac_state;
+/* A class has at most as many results. */
+#define FAC_MODULE_MAX_OUTPUTS 16
 /* A kind of module. Static: it must outlive its modules. */
 typedef struct fac_module_class {
     const char *name;  /* "Linear" */
@@ -40,6 +42,11 @@ typedef struct fac_module_class {
        live as long as the state that points to them. fac_module_copy_values for a state of plain values; NULL: modules
        of a class with a state, or with a destroy function, cannot be copied. */
     fac_status (*copy)(fac_module *copy, fac_module *self);
+    /* For modules of several results: writes n_outputs of them to out; NULL for those that are not there, but the first.
+       fac_forward_all gives them all, fac_forward and fac_forward_many the first, where the class has no function for
+       it alone. */
+    fac_status (*forward_all)(fac_module *self, fac_tensors inputs, fac_tensor **out);
+    size_t n_outputs;
 } fac_module_class;
 
 /* Makes an empty module in training mode; the caller owns one reference. NULL on failure.
@@ -78,6 +85,12 @@ FAC_API FAC_MUST fac_tensor *fac_forward(fac_module *m, fac_tensor *x);
 /* fac_forward for modules of several inputs; the result belongs to the innermost scope. Forward pre-hooks and full
    backward hooks, which are about one input, run only if there is just one. */
 FAC_API FAC_MUST fac_tensor *fac_forward_many(fac_module *m, fac_tensors inputs);
+/* fac_forward_many that writes all results of the module to out, which has room for n_out: an LSTM's output and states, a
+   pooling's maxima and their indices. They belong to the innermost scope; those that the module does not have are NULL.
+   Forward hooks see the first. */
+FAC_API FAC_MUST fac_status fac_forward_all(fac_module *m, fac_tensors inputs, fac_tensor **out, size_t n_out);
+/* How many results that are, at most. */
+FAC_API size_t fac_module_output_count(const fac_module *m);
 /* Training or evaluation mode, for the module and all below it. */
 FAC_API void fac_module_train(fac_module *m, bool on);
 FAC_API bool fac_module_is_training(const fac_module *m);
@@ -197,56 +210,8 @@ FAC_API FAC_MUST fac_status fac_module_zero_grad(fac_module *m);
 /* Prints the tree as PyTorch does. */
 FAC_API fac_status fac_module_print(fac_module *m, FILE *stream);
 
-/* ---- layers: each returns a module that the caller owns, NULL on failure ----------------------------------------- */
+/* ---- containers and attention; facula/modules.h has the other layers and the losses ------------------------------ */
 
-/* y = x W^T + b.
-   shape:  x [..., in_features] -> [..., out_features]; weight [out, in], bias [out]
-   init:   uniform(-1/sqrt(in), 1/sqrt(in))
-   source: torch.nn.Linear */
-FAC_API FAC_MUST fac_module *fac_linear_new(int64_t in_features, int64_t out_features, const fac_linear_new_kw *kw);
-
-/* Rows of a table; the row padding_idx gets no gradient and starts at zero.
-   shape:  x [...] of indices -> [..., embedding_dim]; weight [num_embeddings, embedding_dim]
-   init:   normal(0, 1)
-   source: torch.nn.Embedding */
-FAC_API FAC_MUST fac_module *fac_embedding_new(int64_t num_embeddings, int64_t embedding_dim,
-                                               const fac_embedding_new_kw *kw);
-
-/* Normalises over the last dimensions, whose sizes are normalized_shape. source: torch.nn.LayerNorm */
-FAC_API FAC_MUST fac_module *fac_layer_norm_new(fac_ints normalized_shape, const fac_layer_norm_new_kw *kw);
-/* x / rms(x) * weight over the last dimensions. Without eps it is the smallest difference from 1 that the dtype has.
-   source: torch.nn.RMSNorm */
-FAC_API FAC_MUST fac_module *fac_rms_norm_new(fac_ints normalized_shape, const fac_rms_norm_new_kw *kw);
-/* Normalises each channel of [N, C, H, W]; running_mean and running_var are buffers. source: torch.nn.BatchNorm2d */
-FAC_API FAC_MUST fac_module *fac_batch_norm2d_new(int64_t num_features, const fac_batch_norm2d_new_kw *kw);
-
-/* 2-d convolution.
-   shape:  x [N, in, H, W] -> [N, out, H', W']; weight [out, in/groups, kh, kw]
-   init:   uniform(-b, b), b = 1/sqrt(in/groups * kh * kw)
-   source: torch.nn.Conv2d */
-FAC_API FAC_MUST fac_module *fac_conv2d_new(int64_t in_channels, int64_t out_channels, fac_ints kernel_size,
-                                            const fac_conv2d_new_kw *kw);
-/* The largest element of each window. A stride of 0 is the kernel's size.
-   shape:  x [N, C, H, W] -> [N, C, H', W']
-   source: torch.nn.MaxPool2d */
-FAC_API FAC_MUST fac_module *fac_max_pool2d_new(fac_ints kernel_size, const fac_max_pool2d_new_kw *kw);
-/* The mean of each window. A stride of 0 is the kernel's size.
-   shape:  x [N, C, H, W] -> [N, C, H', W']
-   source: torch.nn.AvgPool2d */
-FAC_API FAC_MUST fac_module *fac_avg_pool2d_new(fac_ints kernel_size, const fac_avg_pool2d_new_kw *kw);
-
-/* Zeroes each element with probability p in training and scales the rest by 1/(1-p). source: torch.nn.Dropout */
-FAC_API FAC_MUST fac_module *fac_dropout_new(const fac_dropout_new_kw *kw);
-/* Pointwise activations without parameters, each its operator as a module.
-   source: torch.nn.ReLU, SiLU, Tanh, Sigmoid */
-FAC_API FAC_MUST fac_module *fac_relu_new(void);
-FAC_API FAC_MUST fac_module *fac_silu_new(void);
-FAC_API FAC_MUST fac_module *fac_tanh_new(void);
-FAC_API FAC_MUST fac_module *fac_sigmoid_new(void);
-/* x * Phi(x); approximate is "none" or "tanh". source: torch.nn.GELU */
-FAC_API FAC_MUST fac_module *fac_gelu_new(const fac_gelu_new_kw *kw);
-/* Joins the dimensions from start_dim to end_dim: [N, ...] -> [N, -1]. source: torch.nn.Flatten */
-FAC_API FAC_MUST fac_module *fac_flatten_new(const fac_flatten_new_kw *kw);
 /* Runs children "0", "1", ... in turn. Takes over the references in `modules` (also when it fails); a NULL entry is an
    earlier failure. */
 FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size_t n);
@@ -264,11 +229,10 @@ FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size
 FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t embed_dim, int64_t num_heads,
                                                          const fac_multihead_attention_new_kw *kw);
 
-/* fac_mse_loss as a module of two inputs, prediction and target, for fac_forward_many. source: torch.nn.MSELoss */
-FAC_API FAC_MUST fac_module *fac_mse_loss_new(const fac_mse_loss_new_kw *kw);
-/* fac_cross_entropy as a module of two inputs, logits and target, for fac_forward_many. The weight is a buffer,
-   "weight", which moves with the module and is saved. source: torch.nn.CrossEntropyLoss */
-FAC_API FAC_MUST fac_module *fac_cross_entropy_loss_new(const fac_cross_entropy_loss_new_kw *kw);
+/* Makes a module from what one would write in Python: "Conv2d(3, 8, kernel_size=3, padding='same')", or
+   "Sequential(Linear(784, 10), ReLU())". "nn." may stand before a name. The caller owns the result; NULL on failure.
+   errors: NOT_FOUND for a name that is no layer, loss or Sequential; FORMAT for what cannot be read; those of the module */
+FAC_API FAC_MUST fac_module *fac_module_from(const char *text);
 
 /* ---- gradients of many parameters -------------------------------------------------------------------------------- */
 
@@ -292,5 +256,6 @@ template <class... M> inline fac_module *fac_sequential(M... m) {
 }
 #define fac_sequential(...) FAC_AT_MUST_(fac_module_p, fac_sequential(__VA_ARGS__))
 #endif
+#include <facula/modules.h>
 #include <facula/nn_macros.h>
 #endif

@@ -125,12 +125,21 @@ static fac_tensor *bridged(fac_module *m, int kind, fac_tensor *t) {
     return out;
 }
 
+static fac_tensor *first_of_all(fac_module *m, fac_tensors inputs) {
+    fac_tensor *out[FAC_MODULE_MAX_OUTPUTS] = {NULL};
+    fac_status st = FAC_OK;
+    FAC_CALLBACK(st = m->cls->forward_all(m, inputs, out));
+    return st ? NULL : out[0];
+}
+
 static fac_tensor *compute(fac_module *m, fac_tensors inputs) {
     fac_tensor *y = NULL;
     if (m->cls->forward && inputs.n == 1)
         FAC_CALLBACK(y = m->cls->forward(m, inputs.v[0]));
     else if (m->cls->forward_many)
         FAC_CALLBACK(y = m->cls->forward_many(m, inputs));
+    else if (m->cls->forward_all)
+        y = first_of_all(m, inputs);
     else
         FAC_FAIL(FAC_ERR_UNSUPPORTED, "%s has no forward function for %zu inputs", m->cls->name, inputs.n);
     return y;
@@ -160,27 +169,69 @@ static void add_to_path(const fac_module *m) {
     f->module = m;
 }
 
-static fac_tensor *run(fac_module *m, fac_tensors inputs) {
-    if (!m) {
-        FAC_FAIL(FAC_ERR_ARGUMENT, "the module is NULL");
-        return NULL;
-    }
-    if (!fac__list_given(inputs.v, inputs.n, "inputs")) return NULL;
+static bool may_run(fac_module *m, fac_tensors inputs) {
+    if (!fac__given(m, "module") || !fac__list_given(inputs.v, inputs.n, "inputs")) return false;
     for (size_t i = 0; i < inputs.n; i++)
-        if (inputs.v[i] && !fac__open(inputs.v[i], m->cls->name, "input")) return NULL;
+        if (inputs.v[i] && !fac__open(inputs.v[i], m->cls->name, "input")) return false;
+    return true;
+}
+
+/* Where there is one input: what hooks of the module make of it. */
+static fac_tensor *prepared(fac_module *m, fac_tensor *x) {
+    return bridged(m, FAC_MODULE_HOOK_BACKWARD, run_pre_hooks(m, x));
+}
+
+static fac_tensor *finished(fac_module *m, fac_tensor *x, fac_tensor *y) {
+    if (!y && !fac_error()) FAC_FAIL(FAC_ERR_ARGUMENT, "the forward function of %s returned NULL", m->cls->name);
+    return bridged(m, FAC_MODULE_HOOK_BACKWARD_PRE, run_forward_hooks(m, x, y));
+}
+
+static fac_tensor *run(fac_module *m, fac_tensors inputs) {
+    if (!may_run(m, inputs)) return NULL;
     fac_scope s = fac_scope_begin();
     fac_tensor *x = inputs.n ? inputs.v[0] : NULL, *y = NULL;
     if (inputs.n == 1) {
-        x = bridged(m, FAC_MODULE_HOOK_BACKWARD, run_pre_hooks(m, x));
+        x = prepared(m, x);
         if (x) y = compute(m, (fac_tensors){&x, 1});
     } else
         y = compute(m, inputs);
-    if (!y && !fac_error()) FAC_FAIL(FAC_ERR_ARGUMENT, "the forward function of %s returned NULL", m->cls->name);
-    y = bridged(m, FAC_MODULE_HOOK_BACKWARD_PRE, run_forward_hooks(m, x, y));
+    y = finished(m, x, y);
     y = y ? fac_scope_yield(&s, y) : NULL;
     fac_scope_end(&s);
     if (FAC_UNLIKELY(!y)) add_to_path(m);
     return y;
+}
+
+/* All results, into out[0..FAC_MODULE_MAX_OUTPUTS-1], which is NULL. */
+static fac_status run_all(fac_module *m, fac_tensors inputs, fac_tensor **out) {
+    fac_scope s = fac_scope_begin();
+    fac_tensor *x = inputs.n ? inputs.v[0] : NULL;
+    if (inputs.n == 1 && (x = prepared(m, x))) inputs.v = &x;
+    fac_status st = fac_error();
+    if (!st) FAC_CALLBACK(st = m->cls->forward_all(m, inputs, out));
+    if (!st) out[0] = finished(m, x, out[0]);
+    if (!st) st = fac_error();
+    for (size_t i = 0; i < m->cls->n_outputs; i++) out[i] = !st && out[i] ? fac_scope_yield(&s, out[i]) : NULL;
+    fac_scope_end(&s);
+    if (!st) st = fac_error();
+    if (st) add_to_path(m);
+    return st;
+}
+
+fac_status fac_forward_all(fac_module *m, fac_tensors inputs, fac_tensor **out, size_t n_out) {
+    for (size_t i = 0; out && i < n_out; i++) out[i] = NULL;
+    if (fac_error()) return fac_error();
+    FAC_CHECK(out && n_out, FAC_ERR_ARGUMENT, "fac_forward_all: there is no room for a result");
+    if (!may_run(m, inputs)) return fac_error();
+    if (!m->cls->forward_all) return (out[0] = run(m, inputs)) ? FAC_OK : fac_error();
+    fac_tensor *all[FAC_MODULE_MAX_OUTPUTS] = {NULL};
+    FAC_TRY(run_all(m, inputs, all));
+    for (size_t i = 0; i < n_out && i < m->cls->n_outputs; i++) out[i] = all[i];
+    return FAC_OK;
+}
+
+size_t fac_module_output_count(const fac_module *m) {
+    return !fac__given(m, "module") ? 0 : m->cls->forward_all ? m->cls->n_outputs : 1;
 }
 
 fac_tensor *fac_forward(fac_module *m, fac_tensor *x) {

@@ -40,6 +40,11 @@ fac_module *fac_module_new(const fac_module_class *cls) {
         FAC_FAIL(FAC_ERR_ARGUMENT, "the class of a new module %s", cls ? "has no name" : "is NULL");
         return NULL;
     }
+    if (cls->forward_all && (cls->n_outputs < 1 || cls->n_outputs > FAC_MODULE_MAX_OUTPUTS)) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "%s: a class has 1 to %d results, not %zu", cls->name, FAC_MODULE_MAX_OUTPUTS,
+                 cls->n_outputs);
+        return NULL;
+    }
     fac_module *m = fac__alloc_zero(sizeof *m);
     if (!m) return NULL;
     atomic_init(&m->refs, 1);

@@ -13,6 +13,28 @@ static void make_dirs(const char *dir) {
 
 typedef void (*op_writer)(FILE *f, const op *o);
 
+/* Of the functions with keywords: those of modules stand in files of their own, so that a new module does not make all else be
+   compiled again. */
+static void each_function(FILE *f, const model *m, bool modules, op_writer write) {
+    for (size_t i = 0; i < m->fns.n && write; i++)
+        if (!m->fns.v[i].e->module == !modules) write(f, &m->fns.v[i]);
+}
+
+static void write_modules_header(FILE *f, const model *m) {
+    each_function(f, m, true, emit_fn_struct);
+    emit_modules_header(f, m);
+}
+
+static void write_modules_structs(FILE *f, const model *m) {
+    each_function(f, m, true, emit_fn_open);
+    emit_modules_structs(f, m);
+}
+
+static void write_modules(FILE *f, const model *m) {
+    each_function(f, m, true, emit_fn_init);
+    emit_modules(f, m);
+}
+
 static void each_of(FILE *f, const op_list *ops, op_writer write) {
     for (size_t i = 0; i < ops->n && write; i++) write(f, &ops->v[i]);
 }
@@ -250,6 +272,15 @@ static const struct {
          "/* *k gets the keywords that the caller gave (kw, which may be NULL) over the defaults, checked. In it a list is "
          "under its\n   second name, and one that was not given is empty, as is a device. */\n"),
      .fn = emit_fn_open, .end = "\n#endif\n"},
+    {"include/facula/modules.h",
+     GUARD("FACULA_MODULES_H", "#include <facula/types.h>\n\n" BEGIN_C),
+     .write = write_modules_header, .end = END_C "#include <facula/modules_macros.h>\n#endif\n"},
+    {"modules_gen.h", GUARD("FAC_MODULES_GEN_H", "#include \"nn/kind.h\"\n"), .write = write_modules_structs,
+     .end = "\n#endif\n"},
+    {"modules.c",
+     NOTICE "#include \"modules_gen.h\"\n#include \"nn/layers.h\"\n"
+            "#include \"ops/call.h\"\n#include <facula/ops.h>\n\n",
+     .write = write_modules},
     {"ops_gen.h",
      GUARD(
          "FAC_OPS_GEN_H",
@@ -276,7 +307,7 @@ void write_all(const char *dir, const model *m, const texts *families) {
         open_output(&o, dir, files[i].name);
         fputs(files[i].begin, o.f);
         each_of(o.f, &m->ops, files[i].op);
-        each_of(o.f, &m->fns, files[i].fn);
+        each_function(o.f, m, false, files[i].fn);
         if (files[i].write) files[i].write(o.f, m);
         fputs(files[i].end ? files[i].end : "", o.f);
         close_output(&o);

@@ -250,9 +250,8 @@ void emit_fn_open(FILE *f, const op *o) {
 
 /* How often a number stands for the list of integers that this parameter is; 0 if it may not. */
 static int number_times(const entry *e, const char *parameter) {
-    const char *of = e->number_for ? e->number_for : "[";
-    const size_t n = strcspn(of, "[");
-    return strlen(parameter) == n && strncmp(parameter, of, n) == 0 ? atoi(of + n + 1) : 0;
+    const char *at = e->number_for ? strstr(xformat(" %s", e->number_for), xformat(" %s[", parameter)) : NULL;
+    return at ? atoi(at + strlen(parameter) + 2) : 0;
 }
 
 static char *declared(const parameter *p) {

@@ -10,7 +10,7 @@ static texts families(char **files, int n_files) {
     texts v = {0};
     for (int i = 0; i < n_files; i++) {
         char *name = family_of(files[i]);
-        if (strcmp(name, "functions") != 0) PUSH(v, name); /* which has no operators */
+        if (strcmp(name, "functions") != 0 && strcmp(name, "modules") != 0) PUSH(v, name); /* which have no operators */
     }
     return v;
 }
@@ -77,7 +77,7 @@ static int load_files(char **argv, int first, int argc, model *m) {
 static int list_outputs(char **files, int n) {
     const texts names = families(files, n);
     for (size_t i = 0; i < names.n; i++) printf("ops_%s.c\n", names.v[i]);
-    puts("ops_dispatch.c\nops_signatures.c\nops_table.c\nkeywords.c");
+    puts("ops_dispatch.c\nops_signatures.c\nops_table.c\nkeywords.c\nmodules.c");
     return 0;
 }
 
@@ -90,6 +90,7 @@ int main(int argc, char **argv) {
     const int first = leaves_out ? 5 : 3;
     model m = {0};
     const int n_yaml = load_files(argv, first, argc, &m) - first;
+    add_modules(&m);
     complete_aliases(&m);
     spell_out_references(&m);
     if (leaves_out) drop_kernels(&m, argv[4]);

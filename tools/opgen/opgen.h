@@ -43,6 +43,10 @@ typedef struct entry {
     char *forward;                  /* what the results are linear in: "self + mat1 * mat2" */
     char *batch;                    /* batch.c */
     char *random;                   /* offsets of the generator that a call takes, as C over the arguments; 1 at most */
+    char *module, *new, *dims, *inputs, *outputs, *forward_all, *build, *shows, *init,
+        *section; /* of a module (modules.c): its class, constructor, inputs of forward, what makes its parameters, and is printed */
+    pairs choices, zero_means; /* words that a text may be; the argument that one has the value of where it is 0 */
+    int version;
     bool internal, factory, data_dependent;
 } entry;
 
@@ -116,6 +120,14 @@ typedef struct loop {
     int n_in, n_numbers;
 } loop;
 
+/* A module that is described: the arguments of its constructor, of which those without a default are parameters in C. */
+typedef struct module {
+    const entry *e;
+    fac_schema *s;
+    char *id; /* "conv2d" */
+    size_t n_required;
+} module;
+
 /* What holds for the entries of a file that do not say otherwise. */
 typedef struct family {
     const char *file;
@@ -127,6 +139,8 @@ typedef struct model {
     LIST(loop) loops;
     LIST(entry) entries;
     LIST(entry) fn_entries;
+    LIST(entry) module_entries;
+    LIST(module) modules;
     LIST(function) functions;
     LIST(function) inlines;
     LIST(declaration) declarations;
@@ -289,6 +303,14 @@ void emit_functionalised(FILE *f, const op *o);
 void settle_foreach(entry *e);
 /* Writes the kernel; its name. */
 char *emit_foreach(FILE *f, const op *o);
+
+/* ---- modules (modules.c) ---- */
+
+/* The constructors become functions of a header, with keywords. Once all headers are loaded. */
+void add_modules(model *m);
+void emit_modules_header(FILE *f, const model *m);
+void emit_modules_structs(FILE *f, const model *m);
+void emit_modules(FILE *f, const model *m);
 
 /* ---- loops (loops.c) ---- */
 

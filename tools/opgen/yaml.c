@@ -109,6 +109,19 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(functional, text_of);
     KEY(forward, text_of);
     KEY(batch, text_of);
+    KEY(module, text_of);
+    KEY(new, text_of);
+    KEY(dims, text_of);
+    KEY(inputs, text_of);
+    KEY(outputs, text_of);
+    KEY(forward_all, text_of);
+    KEY(build, text_of);
+    KEY(shows, text_of);
+    KEY(init, text_of);
+    KEY(section, text_of);
+    KEY(choices, map_of);
+    KEY(zero_means, map_of);
+    KEY(version, count_of);
     KEY(variants, list_of);
     KEY(tags, list_of);
     KEY(updates, list_of);
@@ -137,7 +150,8 @@ static entry read_entry(doc *d, yaml_node_t *n, const char *family) {
         set_key(d, &e, key, yaml_document_get_node(&d->y, i->value));
     }
     const bool of_file = e.combines && n->data.mapping.pairs.top - n->data.mapping.pairs.start == 1;
-    if (!!e.op + !!e.fn + of_file != 1) die(d->path, e.line, "an entry without 'op:' or 'fn:', or with both");
+    if (!!e.op + !!e.fn + !!e.module + of_file != 1)
+        die(d->path, e.line, "an entry should have one of 'op:', 'fn:' and 'module:'");
     return e;
 }
 
@@ -152,6 +166,8 @@ char *family_of(const char *path) {
 static void add_entry(model *m, entry e) {
     if (e.fn)
         PUSH(m->fn_entries, e);
+    else if (e.module)
+        PUSH(m->module_entries, e);
     else if (e.op)
         PUSH(m->entries, e);
     else if (FIND(m->families, file, e.file))

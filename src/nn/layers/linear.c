@@ -1,74 +1,28 @@
-/* Linear and Embedding. */
-#include "keywords_gen.h"
-#include "nn/module.h"
+/* Linear, Bilinear, PReLU, and tables of rows: Embedding and EmbeddingBag. */
+#include "nn/layers.h"
 #include <facula/ops.h>
 #include <math.h>
 
-typedef struct linear {
-    int64_t in, out;
-} linear;
+static double bound_of(int64_t fan_in) { return fan_in > 0 ? 1 / sqrt((double)fan_in) : 0; }
 
-static fac_tensor *linear_forward(fac_module *self, fac_tensor *x) {
-    return fac_linear(x, fac_module_parameter(self, "weight"), fac_module_parameter(self, "bias"));
+fac_status fac__build_linear(fac_module *m, int64_t in, int64_t out, bool bias, fac_dtype dtype, fac_device device) {
+    FAC_TRY(fac__add_uniform(m, "weight", FAC_INTS(out, in), bound_of(in), true, dtype, device));
+    return fac__add_uniform(m, "bias", FAC_INTS(out), bound_of(in), bias, dtype, device);
 }
 
-static void linear_describe(fac_module *self, char *buf, size_t size) {
-    const linear *l = fac_module_state(self);
-    snprintf(buf, size, "in_features=%lld, out_features=%lld, bias=%s", (long long)l->in, (long long)l->out,
-             fac__module_slot(self, "bias")->tensor ? "True" : "False");
+fac_status fac__build_bilinear(fac_module *m, int64_t in1, int64_t in2, int64_t out, bool bias, fac_dtype dtype,
+                               fac_device device) {
+    FAC_CHECK(in1 > 0, FAC_ERR_ARGUMENT, "in1_features must be > 0, but got %lld", (long long)in1);
+    FAC_TRY(fac__add_uniform(m, "weight", FAC_INTS(out, in1, in2), bound_of(in1), true, dtype, device));
+    return fac__add_uniform(m, "bias", FAC_INTS(out), bound_of(in1), bias, dtype, device);
 }
 
-static const fac_module_class linear_class = {.name = "Linear",
-                                              .version = 1,
-                                              .state_size = sizeof(linear),
-                                              .copy = fac_module_copy_values,
-                                              .forward = linear_forward,
-                                              .describe = linear_describe};
-
-static fac_status linear_fill(fac_module *m, int64_t in, int64_t out, const fac_linear_new_kw *k) {
-    linear *l = fac_module_state(m);
-    l->in = in;
-    l->out = out;
-    const double bound = in > 0 ? 1 / sqrt((double)in) : 0;
-    fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(out, in), k->dtype, k->device);
-    if (!w) return fac_error();
-    FAC_TRY(fac__nn_uniform(w, bound));
-    if (!k->bias) return fac_module_add_parameter(m, "bias", NULL), fac_error();
-    fac_tensor *b = fac__nn_parameter(m, "bias", FAC_INTS(out), k->dtype, k->device);
-    return b ? fac__nn_uniform(b, bound) : fac_error();
+fac_status fac__build_prelu(fac_module *m, int64_t n, double init, fac_dtype dtype, fac_device device) {
+    FAC_TRY(fac__check_size(m, "num_parameters", n));
+    return fac__add_constant(m, "weight", FAC_INTS(n), init, true, dtype, device);
 }
 
-fac_module *(fac_linear_new)(int64_t in_features, int64_t out_features, const fac_linear_new_kw *kw) {
-    fac_linear_new_kw k;
-    if (fac_error() || fac__open_linear_new_kw(&k, kw)) return NULL;
-    fac_module *m = fac_module_new(&linear_class);
-    return m ? fac__nn_done(m, linear_fill(m, in_features, out_features, &k)) : NULL;
-}
-
-/* ---- Embedding ---- */
-
-typedef struct embedding {
-    int64_t count, dim, padding_idx; /* -1: none */
-} embedding;
-
-static fac_tensor *embedding_forward(fac_module *self, fac_tensor *x) {
-    const embedding *e = fac_module_state(self);
-    return fac_embedding(fac_module_parameter(self, "weight"), x, .padding_idx = e->padding_idx);
-}
-
-static void embedding_describe(fac_module *self, char *buf, size_t size) {
-    const embedding *e = fac_module_state(self);
-    int n = snprintf(buf, size, "%lld, %lld", (long long)e->count, (long long)e->dim);
-    if (e->padding_idx >= 0 && n > 0 && (size_t)n < size)
-        snprintf(buf + n, size - (size_t)n, ", padding_idx=%lld", (long long)e->padding_idx);
-}
-
-static const fac_module_class embedding_class = {.name = "Embedding",
-                                                 .version = 1,
-                                                 .state_size = sizeof(embedding),
-                                                 .copy = fac_module_copy_values,
-                                                 .forward = embedding_forward,
-                                                 .describe = embedding_describe};
+/* ---- tables ---- */
 
 static fac_status zero_row(fac_tensor *w, int64_t row) {
     FAC_SCOPE(s);
@@ -77,25 +31,61 @@ static fac_status zero_row(fac_tensor *w, int64_t row) {
     return r && fac_zero_(r) ? FAC_OK : fac_error();
 }
 
-static fac_status embedding_fill(fac_module *m, int64_t count, int64_t dim, const fac_embedding_new_kw *k) {
-    embedding *e = fac_module_state(m);
-    const bool padded = k->padding_idx != FAC_UNSET;
-    int64_t pad = padded ? k->padding_idx : -1;
-    FAC_CHECK(count >= 0 && dim >= 0, FAC_ERR_ARGUMENT, "a table cannot have %lld rows of %lld numbers",
-              (long long)count, (long long)dim);
-    if (padded && pad < 0) pad += count;
-    FAC_CHECK(!padded || (pad >= 0 && pad < count), FAC_ERR_INDEX,
-              "padding_idx %lld is outside of a table of %lld rows", (long long)k->padding_idx, (long long)count);
-    *e = (embedding){count, dim, pad};
-    fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(count, dim), k->dtype, k->device);
-    if (!w) return fac_error();
-    FAC_TRY(fac__nn_normal(w));
-    return pad >= 0 ? zero_row(w, pad) : FAC_OK;
+/* The row from the start, -1 for none. */
+static int64_t padding_row(int64_t padding_idx, int64_t count) {
+    return padding_idx == FAC_UNSET ? -1 : padding_idx < 0 ? padding_idx + count : padding_idx;
 }
 
-fac_module *(fac_embedding_new)(int64_t num_embeddings, int64_t embedding_dim, const fac_embedding_new_kw *kw) {
-    fac_embedding_new_kw k;
-    if (fac_error() || fac__open_embedding_new_kw(&k, kw)) return NULL;
-    fac_module *m = fac_module_new(&embedding_class);
-    return m ? fac__nn_done(m, embedding_fill(m, num_embeddings, embedding_dim, &k)) : NULL;
+fac_status fac__build_embedding(fac_module *m, int64_t count, int64_t dim, int64_t padding_idx, fac_dtype dtype,
+                                fac_device device) {
+    FAC_CHECK(count >= 0 && dim >= 0, FAC_ERR_ARGUMENT, "a table cannot have %lld rows of %lld numbers",
+              (long long)count, (long long)dim);
+    const int64_t row = padding_row(padding_idx, count);
+    FAC_CHECK(padding_idx == FAC_UNSET || (row >= 0 && row < count), FAC_ERR_INDEX,
+              "padding_idx %lld is outside of a table of %lld rows", (long long)padding_idx, (long long)count);
+    fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(count, dim), dtype, device);
+    if (!w) return fac_error();
+    FAC_TRY(fac__nn_normal(w));
+    return row >= 0 ? zero_row(w, row) : FAC_OK;
+}
+
+/* Scales the rows of w that x looks up to a norm of at most max_norm, unless that is FAC_UNSET_FLOAT. */
+static fac_status limit_rows(fac_tensor *w, fac_tensor *x, double max_norm, double norm_type) {
+    if (max_norm == FAC_UNSET_FLOAT) return FAC_OK;
+    FAC_NO_GRAD(g);
+    return fac_embedding_renorm_(w, x, max_norm, norm_type) ? FAC_OK : fac_error();
+}
+
+fac_tensor *fac__embedding_forward(fac_module *m, fac_tensor *x, int64_t padding_idx, double max_norm, double norm_type,
+                                   bool scale_grad_by_freq, bool sparse) {
+    fac_tensor *w = fac__module_slot(m, "weight")->tensor;
+    if (limit_rows(w, x, max_norm, norm_type)) return NULL;
+    return fac_embedding(w, x, .padding_idx = padding_row(padding_idx, fac_tensor_size(w, 0)),
+                         .scale_grad_by_freq = scale_grad_by_freq, .sparse = sparse);
+}
+
+fac_tensor *fac__embedding_bag_forward(fac_module *m, fac_tensor *x, fac_tensor *offsets, fac_tensor *weights,
+                                       int64_t padding_idx, double max_norm, double norm_type, bool scale_grad_by_freq,
+                                       const char *mode, bool sparse, bool include_last_offset) {
+    fac_tensor *w = fac__module_slot(m, "weight")->tensor;
+    const int ndim = x ? fac_tensor_ndim(x) : 0;
+    if (ndim != 1 && ndim != 2) {
+        FAC_FAIL(FAC_ERR_SHAPE, "EmbeddingBag takes an input of one or two dimensions, not %d", ndim);
+        return NULL;
+    }
+    if ((ndim == 2) == (offsets != NULL)) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "EmbeddingBag takes offsets if the input has one dimension, and only then");
+        return NULL;
+    }
+    if (limit_rows(w, x, max_norm, norm_type)) return NULL;
+    if (ndim == 2) { /* bags of equal size */
+        const int64_t bags = fac_tensor_size(x, 0), size = fac_tensor_size(x, 1);
+        offsets = fac_mul(fac_arange(bags, .dtype = fac_tensor_dtype(x), .device = fac_tensor_device(x)), size);
+        x = fac_reshape(x, FAC_INTS(-1));
+        if (weights) weights = fac_reshape(weights, FAC_INTS(-1));
+    }
+    const int64_t how = strcmp(mode, "sum") == 0 ? 0 : strcmp(mode, "mean") == 0 ? 1 : 2;
+    return fac_embedding_bag_padding_idx(w, x, offsets, scale_grad_by_freq, how, sparse, weights, include_last_offset,
+                                         padding_idx)
+        .result0;
 }

@@ -1,144 +1,119 @@
-/* LayerNorm, RMSNorm, BatchNorm2d. */
-#include "keywords_gen.h"
-#include "nn/module.h"
+/* Normalisation, and dropout of channels. */
+#include "nn/layers.h"
 #include <facula/ops.h>
 
-#define MAX_NORM_DIMS 8
-
-typedef struct norm {
-    int64_t sizes[MAX_NORM_DIMS];
-    size_t n;
-    double eps; /* FAC_UNSET_FLOAT: the operator's default */
-    double momentum;
-    bool affine, running;
-} norm;
-
-static fac_ints sizes_of(const norm *s) { return (fac_ints){s->sizes, s->n}; }
-
-static fac_tensor *layer_norm_forward(fac_module *self, fac_tensor *x) {
-    const norm *s = fac_module_state(self);
-    return fac_layer_norm(x, sizes_of(s), .weight = fac_module_parameter(self, "weight"),
-                          .bias = fac_module_parameter(self, "bias"), .eps = s->eps);
+fac_status fac__build_layer_norm(fac_module *m, fac_ints shape, bool weight, bool bias, bool has_bias, fac_dtype dtype,
+                                 fac_device device) {
+    FAC_CHECK(shape.n >= 1, FAC_ERR_SHAPE, "the normalised shape should have at least one dimension");
+    FAC_TRY(fac__add_constant(m, "weight", shape, 1, weight, dtype, device));
+    return has_bias ? fac__add_constant(m, "bias", shape, 0, bias, dtype, device) : FAC_OK;
 }
 
-static fac_tensor *rms_norm_forward(fac_module *self, fac_tensor *x) {
-    const norm *s = fac_module_state(self);
-    return fac_rms_norm(x, sizes_of(s), .weight = fac_module_parameter(self, "weight"), .eps = s->eps);
+fac_status fac__build_group_norm(fac_module *m, int64_t groups, int64_t channels, bool affine, bool bias, fac_dtype dtype,
+                                 fac_device device) {
+    FAC_CHECK(groups > 0 && channels % groups == 0, FAC_ERR_ARGUMENT, "num_channels must be divisible by num_groups");
+    FAC_TRY(fac__add_constant(m, "weight", FAC_INTS(channels), 1, affine, dtype, device));
+    return fac__add_constant(m, "bias", FAC_INTS(channels), 0, bias, dtype, device);
 }
 
-static void norm_describe(fac_module *self, char *buf, size_t size) {
-    const norm *s = fac_module_state(self);
-    char shape[MAX_NORM_DIMS * 22] = "", eps[32] = "None";
-    for (size_t i = 0, at = 0; i < s->n; i++)
-        at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%lld", i ? ", " : "", (long long)s->sizes[i]);
-    if (s->eps != FAC_UNSET_FLOAT) snprintf(eps, sizeof eps, "%g", s->eps);
-    snprintf(buf, size, "(%s%s), eps=%s, elementwise_affine=%s", shape, s->n == 1 ? "," : "", eps,
-             s->affine ? "True" : "False");
-}
+/* ---- by channels, over a batch or in each sample ---- */
 
-static const fac_module_class layer_norm_class = {.name = "LayerNorm",
-                                                  .version = 1,
-                                                  .state_size = sizeof(norm),
-                                                  .copy = fac_module_copy_values,
-                                                  .forward = layer_norm_forward,
-                                                  .describe = norm_describe};
-static const fac_module_class rms_norm_class = {.name = "RMSNorm",
-                                                .version = 1,
-                                                .state_size = sizeof(norm),
-                                                .copy = fac_module_copy_values,
-                                                .forward = rms_norm_forward,
-                                                .describe = norm_describe};
-
-static fac_status add_constant(fac_module *m, const char *name, fac_ints sizes, double value, bool wanted) {
-    if (!wanted) return fac_module_add_parameter(m, name, NULL), fac_error();
-    fac_tensor *t = fac__nn_parameter(m, name, sizes, FAC_DTYPE_DEFAULT, (fac_device){0});
-    return t ? fac__nn_fill(t, value) : fac_error();
-}
-
-static fac_status norm_fill(fac_module *m, fac_ints shape, double eps, bool affine) {
-    norm *s = fac_module_state(m);
-    FAC_CHECK(shape.n >= 1 && shape.n <= MAX_NORM_DIMS, FAC_ERR_SHAPE,
-              "the normalised shape should have 1 to %d dimensions, not %zu", MAX_NORM_DIMS, shape.n);
-    if (!fac__list_given(shape.v, shape.n, "sizes")) return fac_error();
-    memcpy(s->sizes, shape.v, shape.n * sizeof *shape.v);
-    s->n = shape.n;
-    s->eps = eps;
-    s->affine = affine;
-    return add_constant(m, "weight", shape, 1, affine);
-}
-
-fac_module *(fac_layer_norm_new)(fac_ints normalized_shape, const fac_layer_norm_new_kw *kw) {
-    fac_layer_norm_new_kw k;
-    if (fac_error() || fac__open_layer_norm_new_kw(&k, kw)) return NULL;
-    fac_module *m = fac_module_new(&layer_norm_class);
-    if (!m) return NULL;
-    fac_status st = norm_fill(m, normalized_shape, k.eps, k.elementwise_affine);
-    if (!st) st = add_constant(m, "bias", normalized_shape, 0, k.elementwise_affine && k.bias);
-    return fac__nn_done(m, st);
-}
-
-fac_module *(fac_rms_norm_new)(fac_ints normalized_shape, const fac_rms_norm_new_kw *kw) {
-    fac_rms_norm_new_kw k;
-    if (fac_error() || fac__open_rms_norm_new_kw(&k, kw)) return NULL;
-    fac_module *m = fac_module_new(&rms_norm_class);
-    return m ? fac__nn_done(m, norm_fill(m, normalized_shape, k.eps, k.elementwise_affine)) : NULL;
-}
-
-/* ---- BatchNorm2d ---- */
-
-static fac_tensor *batch_norm_forward(fac_module *self, fac_tensor *x) {
-    const norm *s = fac_module_state(self);
-    const bool training = fac_module_is_training(self);
-    if (fac_tensor_ndim(x) != 4) {
-        FAC_FAIL(FAC_ERR_SHAPE, "expected 4D input (got %dD input)", fac_tensor_ndim(x));
-        return NULL;
+fac_status fac__build_batch_norm(fac_module *m, int64_t channels, bool affine, bool bias, bool running, fac_dtype dtype,
+                                 fac_device device) {
+    const fac_ints sizes = FAC_INTS(channels);
+    FAC_TRY(fac__add_constant(m, "weight", sizes, 1, affine, dtype, device));
+    FAC_TRY(fac__add_constant(m, "bias", sizes, 0, bias, dtype, device));
+    FAC_SCOPE(scope);
+    if (!running) {
+        (void)fac_module_add_buffer(m, "running_mean", NULL);
+        (void)fac_module_add_buffer(m, "running_var", NULL);
+        (void)fac_module_add_buffer(m, "num_batches_tracked", NULL);
+        return fac_error();
     }
-    if ((training || !s->running) && fac_tensor_numel(x) == fac_tensor_size(x, 1)) {
+    (void)fac_module_add_buffer(m, "running_mean", fac_zeros(sizes, .dtype = dtype, .device = device));
+    (void)fac_module_add_buffer(m, "running_var", fac_ones(sizes, .dtype = dtype, .device = device));
+    (void)fac_module_add_buffer(m, "num_batches_tracked", fac_zeros(FAC_INTS(), .dtype = FAC_I64, .device = device));
+    return fac_error();
+}
+
+static fac_tensor *slot(fac_module *m, const char *name) { return fac__module_slot(m, name)->tensor; }
+
+/* Counts a batch; the momentum of the running statistics, of a mean over all batches where there is none. */
+static fac_status count_batch(fac_module *m, double *momentum) {
+    fac_tensor *count = slot(m, "num_batches_tracked");
+    FAC_NO_GRAD(g);
+    if (!fac_add_(count, 1)) return fac_error();
+    if (*momentum == FAC_UNSET_FLOAT) *momentum = 1 / fac_item(count);
+    return fac_error();
+}
+
+static bool has_dims(const fac_tensor *x, int least, int most) {
+    const int n = fac_tensor_ndim(x);
+    if (n >= least && n <= most) return true;
+    if (least == most)
+        FAC_FAIL(FAC_ERR_SHAPE, "expected %dD input (got %dD input)", least, n);
+    else
+        FAC_FAIL(FAC_ERR_SHAPE, "expected %dD or %dD input (got %dD input)", least, most, n);
+    return false;
+}
+
+fac_tensor *fac__batch_norm_forward(fac_module *m, fac_tensor *x, int dims, double eps, double momentum, bool running) {
+    const bool training = m->training;
+    if (!has_dims(x, dims == 1 ? 2 : dims + 2, dims + 2)) return NULL;
+    if ((training || !running) && fac_tensor_numel(x) == fac_tensor_size(x, 1)) {
         FAC_FAIL(FAC_ERR_SHAPE, "Expected more than 1 value per channel when training, got input size %s",
                  FAC_SHAPE_TEXT(fac__header(x)));
         return NULL;
     }
-    if (training && s->running) {
-        FAC_NO_GRAD(g);
-        if (!fac_add_(fac_module_buffer(self, "num_batches_tracked"), 1)) return NULL;
+    if (training && running && count_batch(m, &momentum)) return NULL;
+    return fac_batch_norm(x, slot(m, "weight"), slot(m, "bias"), slot(m, "running_mean"), slot(m, "running_var"),
+                          training || !running, momentum == FAC_UNSET_FLOAT ? 0 : momentum, eps, true);
+}
+
+fac_tensor *fac__instance_norm_forward(fac_module *m, fac_tensor *x, int dims, int64_t channels, double eps,
+                                       double momentum, bool running) {
+    if (!has_dims(x, dims + 1, dims + 2)) return NULL;
+    const bool single = fac_tensor_ndim(x) == dims + 1;
+    if (slot(m, "weight") && fac_tensor_size(x, single ? 0 : 1) != channels) {
+        FAC_FAIL(FAC_ERR_SHAPE, "expected an input of %lld channels (got %s)", (long long)channels,
+                 FAC_SHAPE_TEXT(fac__header(x)));
+        return NULL;
     }
-    return fac_batch_norm(x, fac_module_parameter(self, "weight"), fac_module_parameter(self, "bias"),
-                          s->running ? fac_module_buffer(self, "running_mean") : NULL,
-                          s->running ? fac_module_buffer(self, "running_var") : NULL, training || !s->running,
-                          s->momentum, s->eps, true);
+    if (single) x = fac_unsqueeze(x, 0);
+    fac_tensor *y = fac_instance_norm(x, slot(m, "weight"), slot(m, "bias"), slot(m, "running_mean"),
+                                      slot(m, "running_var"), m->training || !running, momentum, eps, true);
+    return single && y ? fac_squeeze_dim(y, 0) : y;
 }
 
-static void batch_norm_describe(fac_module *self, char *buf, size_t size) {
-    const norm *s = fac_module_state(self);
-    snprintf(buf, size, "%lld, eps=%g, momentum=%g, affine=%s, track_running_stats=%s", (long long)s->sizes[0], s->eps,
-             s->momentum, s->affine ? "True" : "False", s->running ? "True" : "False");
+/* The mean of the squares of `size` neighbouring channels is an average pooling along them, with zeros around. */
+fac_tensor *fac__local_response_norm_forward(fac_tensor *x, int64_t size, double alpha, double beta, double k) {
+    if (fac_tensor_ndim(x) < 3) {
+        FAC_FAIL(FAC_ERR_SHAPE, "Expected 3D or higher dimensionality input (got %d dimensions)", fac_tensor_ndim(x));
+        return NULL;
+    }
+    const fac_ints flat = FAC_INTS(fac_tensor_size(x, 0), 1, fac_tensor_size(x, 1), -1);
+    fac_tensor *squares = fac_reshape(fac_mul(x, x), flat);
+    squares = fac_pad(squares, FAC_INTS(0, 0, size / 2, (size - 1) / 2));
+    fac_tensor *mean = fac_avg_pool2d(squares, FAC_INTS(size, 1), .stride = 1);
+    if (!mean) return NULL;
+    return fac_div(x, fac_pow(fac_add(fac_mul(fac_reshape(mean, fac_tensor_sizes(x)), alpha), k), beta));
 }
 
-static const fac_module_class batch_norm_class = {.name = "BatchNorm2d",
-                                                  .version = 2,
-                                                  .state_size = sizeof(norm),
-                                                  .copy = fac_module_copy_values,
-                                                  .forward = batch_norm_forward,
-                                                  .describe = batch_norm_describe};
+/* ---- channels ---- */
 
-static fac_status batch_norm_fill(fac_module *m, int64_t channels, const fac_batch_norm2d_new_kw *k) {
-    norm *s = fac_module_state(m);
-    *s = (norm){.sizes = {channels}, .n = 1, .affine = k->affine, .running = k->track_running_stats};
-    s->eps = k->eps;
-    s->momentum = k->momentum;
-    FAC_TRY(add_constant(m, "weight", sizes_of(s), 1, s->affine));
-    FAC_TRY(add_constant(m, "bias", sizes_of(s), 0, s->affine));
-    if (!s->running) return FAC_OK;
-    FAC_SCOPE(scope);
-    (void)fac_module_add_buffer(m, "running_mean", fac_zeros(sizes_of(s)));
-    (void)fac_module_add_buffer(m, "running_var", fac_ones(sizes_of(s)));
-    (void)fac_module_add_buffer(m, "num_batches_tracked", fac_zeros(FAC_INTS(), .dtype = FAC_I64));
-    return fac_error();
+fac_tensor *fac__feature_dropout_forward(fac_tensor *x, int dims, double p, bool training, bool inplace) {
+    const int n = fac_tensor_ndim(x);
+    const bool single = n == dims + 1;
+    if (!has_dims(x, dims + 1, dims + 2)) return NULL;
+    if (inplace) {
+        fac_tensor *y = fac_feature_dropout_(single ? fac_unsqueeze(x, 0) : x, p, training);
+        return single && y ? x : y;
+    }
+    fac_tensor *y = fac_feature_dropout(single ? fac_unsqueeze(x, 0) : x, p, training);
+    return single && y ? fac_squeeze_dim(y, 0) : y;
 }
 
-fac_module *(fac_batch_norm2d_new)(int64_t num_features, const fac_batch_norm2d_new_kw *kw) {
-    fac_batch_norm2d_new_kw k;
-    if (fac_error() || fac__open_batch_norm2d_new_kw(&k, kw)) return NULL;
-    fac_module *m = fac_module_new(&batch_norm_class);
-    return m ? fac__nn_done(m, batch_norm_fill(m, num_features, &k)) : NULL;
+fac_tensor *fac__softmax2d_forward(fac_tensor *x) {
+    if (!has_dims(x, 3, 4)) return NULL;
+    return fac_softmax(x, -3);
 }
