@@ -7,8 +7,8 @@
 /* ---- making ---- */
 
 fac_status fac__nn_ints(const char *constructor, const char *name, int64_t *out, size_t n, fac_ints given) {
-    FAC_CHECK(given.n == 1 || given.n == n, FAC_ERR_ARGUMENT, "%s: %s should be one number or %zu, not %zu", constructor,
-              name, n, given.n);
+    FAC_CHECK(given.n == 1 || given.n == n, FAC_ERR_ARGUMENT, "%s: %s should be one number or %zu, not %zu",
+              constructor, name, n, given.n);
     if (!fac__list_given(given.v, given.n, name)) return fac_error();
     for (size_t i = 0; i < n; i++) out[i] = given.v[given.n == 1 ? 0 : i];
     return FAC_OK;
@@ -37,16 +37,17 @@ static void *field_of(void *arguments, const fac_nn_field *f) { return (char *)a
 /* The choice that is written like the text, in the place of it. */
 static fac_status settle_text(const fac_nn_kind *k, const fac_nn_field *f, const char **text) {
     if (!*text) {
-        FAC_CHECK(f->unset && strcmp(f->unset, "None") == 0, FAC_ERR_ARGUMENT, "%s: %s is NULL", k->constructor, f->name);
+        FAC_CHECK(f->unset && strcmp(f->unset, "None") == 0, FAC_ERR_ARGUMENT, "%s: %s is NULL", k->constructor,
+                  f->name);
         return FAC_OK;
     }
     char all[160] = "";
     for (const char *const *c = f->choices; *c; c++) {
         if (strcmp(*c, *text) == 0) return *text = *c, FAC_OK;
         const size_t n = strlen(all);
-        snprintf(all + n, sizeof all - n, "%s\"%s\"", n ? ", " : "", *c);
+        snprintf(all + n, sizeof all - n, "%s\"%s\"", !n ? "" : c[1] ? ", " : " or ", *c);
     }
-    return FAC_FAIL(FAC_ERR_ARGUMENT, "%s: %s should be one of %s, not \"%s\"", k->constructor, f->name, all, *text);
+    return FAC_FAIL(FAC_ERR_ARGUMENT, "%s: %s should be %s, not \"%s\"", k->constructor, f->name, all, *text);
 }
 
 /* In a module's own copy of its arguments. */
@@ -87,8 +88,7 @@ fac_status fac__nn_inputs(fac_module *m, fac_tensors inputs, size_t least, size_
         FAC_CHECK(inputs.n == most, FAC_ERR_ARGUMENT, "%s takes %zu inputs, but got %zu", name, most, inputs.n);
     FAC_CHECK(inputs.n >= least && inputs.n <= most, FAC_ERR_ARGUMENT, "%s takes %zu to %zu inputs, but got %zu", name,
               least, most, inputs.n);
-    for (size_t i = 0; i < least; i++)
-        FAC_CHECK(inputs.v[i], FAC_ERR_ARGUMENT, "%s: input %zu is NULL", name, i);
+    for (size_t i = 0; i < least; i++) FAC_CHECK(inputs.v[i], FAC_ERR_ARGUMENT, "%s: input %zu is NULL", name, i);
     return FAC_OK;
 }
 
@@ -209,7 +209,13 @@ void fac__nn_describe(fac_module *m, char *buf, size_t size) {
             p = strchr(p, ']') + 1;
         else if (*p == '[' || *p == ']')
             p++;
-        else if (*p == '{') {
+        else if (*p == '{' && p[1] == '@') {
+            char name[32];
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(p + 2, "}"), p + 2);
+            snprintf(buf + at, size - at, fac__module_slot(m, name)->tensor ? "True" : "False");
+            at += strlen(buf + at);
+            p = strchr(p, '}') + 1;
+        } else if (*p == '{') {
             const bool tuple = p[1] == '(';
             p += 1 + tuple;
             const size_t n = strcspn(p, ")}");

@@ -23,10 +23,10 @@ typedef enum fac_nn_type {
     FAC_NN_OPT_FLOAT, /* FAC_UNSET_FLOAT: none */
     FAC_NN_BOOL,
     FAC_NN_OPT_BOOL, /* an int; negative: none */
-    FAC_NN_TEXT, /* one of its choices; NULL: none */
+    FAC_NN_TEXT,     /* one of its choices; NULL: none */
     FAC_NN_REDUCTION,
-    FAC_NN_INTS, /* int64_t[size] */
-    FAC_NN_LIST, /* fac_nn_list */
+    FAC_NN_INTS,   /* int64_t[size] */
+    FAC_NN_LIST,   /* fac_nn_list */
     FAC_NN_FLOATS, /* fac_nn_floats */
     FAC_NN_DTYPE,
     FAC_NN_DEVICE,
@@ -46,12 +46,13 @@ typedef struct fac_nn_field {
 
 typedef struct fac_nn_kind {
     fac_module_class cls;
-    const char *shows;       /* what print shows: "{name}" is a value; "{(name)}" a list as a tuple in any case; what stands in
-                                brackets is left out where its first value is the default */
+    const char *shows; /* what print shows: "{name}" is a value; "{(name)}" a list as a tuple in any case; "{@name}"
+                                whether there is such a parameter; what stands in brackets is left out where its first value is the default */
     const char *constructor; /* "conv2d_new", for messages */
     const fac_nn_field *fields;
     size_t n_fields;
-    fac_status (*build)(fac_module *m); /* adds parameters and children, and refuses arguments that make no sense; or NULL */
+    fac_status (*build)(
+        fac_module *m); /* adds parameters and children, and refuses arguments that make no sense; or NULL */
 } fac_nn_kind;
 
 /* All, NULL last. */

@@ -39,8 +39,8 @@ fac_tensor *fac__embedding_bag_forward(fac_module *m, fac_tensor *x, fac_tensor 
 
 /* ---- convolutions and pooling (layers/conv.c, layers/pool.c): of as many dimensions as the kernel has ---- */
 
-fac_status fac__build_conv(fac_module *m, int64_t in, int64_t out, fac_ints kernel, fac_ints stride, const char *padding,
-                           int64_t groups, bool bias, fac_dtype dtype, fac_device device);
+fac_status fac__build_conv(fac_module *m, int64_t in, int64_t out, fac_ints kernel, fac_ints stride,
+                           const char *padding, int64_t groups, bool bias, fac_dtype dtype, fac_device device);
 fac_tensor *fac__conv_forward(fac_module *m, fac_tensor *x, fac_ints stride, fac_ints padding, fac_ints dilation,
                               int64_t groups, const char *mode, const char *padding_name);
 fac_status fac__build_conv_transpose(fac_module *m, int64_t in, int64_t out, fac_ints kernel, fac_ints stride,
@@ -64,8 +64,8 @@ fac_status fac__build_batch_norm(fac_module *m, int64_t channels, bool affine, b
 fac_tensor *fac__batch_norm_forward(fac_module *m, fac_tensor *x, int dims, double eps, double momentum, bool running);
 fac_tensor *fac__instance_norm_forward(fac_module *m, fac_tensor *x, int dims, int64_t channels, double eps,
                                        double momentum, bool running);
-fac_status fac__build_group_norm(fac_module *m, int64_t groups, int64_t channels, bool affine, bool bias, fac_dtype dtype,
-                                 fac_device device);
+fac_status fac__build_group_norm(fac_module *m, int64_t groups, int64_t channels, bool affine, bool bias,
+                                 fac_dtype dtype, fac_device device);
 /* The slot "bias" is there where has_bias, and empty unless `bias`. */
 fac_status fac__build_layer_norm(fac_module *m, fac_ints shape, bool weight, bool bias, bool has_bias, fac_dtype dtype,
                                  fac_device device);
@@ -82,8 +82,8 @@ fac_tensor *fac__upsample_forward(fac_tensor *x, fac_ints size, fac_floats scale
 
 /* ---- losses (layers/losses.c) ---- */
 
-fac_tensor *fac__gaussian_nll_loss_forward(fac_tensor *input, fac_tensor *target, fac_tensor *var, bool full, double eps,
-                                           int64_t reduction);
+fac_tensor *fac__gaussian_nll_loss_forward(fac_tensor *input, fac_tensor *target, fac_tensor *var, bool full,
+                                           double eps, int64_t reduction);
 fac_tensor *fac__multilabel_soft_margin_loss_forward(fac_tensor *input, fac_tensor *target, fac_tensor *weight,
                                                      int64_t reduction);
 

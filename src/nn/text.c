@@ -282,8 +282,7 @@ static fac_module *read_described(reader *r, const fac_nn_kind *k) {
     fac_tensor *const none[MAX_FIELDS] = {NULL};
     void *arguments = fac__alloc_zero(k->cls.state_size ? k->cls.state_size : 1);
     fac_module *m = NULL;
-    if (arguments && !read_arguments(r, k, arguments))
-        m = fac__nn_make(k, k->cls.state_size ? arguments : NULL, none);
+    if (arguments && !read_arguments(r, k, arguments)) m = fac__nn_make(k, k->cls.state_size ? arguments : NULL, none);
     fac__free(arguments);
     return m;
 }

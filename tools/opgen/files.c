@@ -272,8 +272,7 @@ static const struct {
          "/* *k gets the keywords that the caller gave (kw, which may be NULL) over the defaults, checked. In it a list is "
          "under its\n   second name, and one that was not given is empty, as is a device. */\n"),
      .fn = emit_fn_open, .end = "\n#endif\n"},
-    {"include/facula/modules.h",
-     GUARD("FACULA_MODULES_H", "#include <facula/types.h>\n\n" BEGIN_C),
+    {"include/facula/modules.h", GUARD("FACULA_MODULES_H", "#include <facula/types.h>\n\n" BEGIN_C),
      .write = write_modules_header, .end = END_C "#include <facula/modules_macros.h>\n#endif\n"},
     {"modules_gen.h", GUARD("FAC_MODULES_GEN_H", "#include \"nn/kind.h\"\n"), .write = write_modules_structs,
      .end = "\n#endif\n"},

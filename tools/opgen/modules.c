@@ -33,8 +33,8 @@ static void add_keywords(model *m, module *k) {
     for (size_t i = 0; i < k->n_required; i++) {
         const fac_schema_arg *a = &k->s->args[i];
         if (type_of(&a->type) == T_INTS)
-            e->number_for = listed(e->number_for, xformat("%s[%d]", a->name,
-                                                          a->type.list_size ? (int)a->type.list_size : 1));
+            e->number_for =
+                listed(e->number_for, xformat("%s[%d]", a->name, a->type.list_size ? (int)a->type.list_size : 1));
     }
     PUSH(m->fns, ((op){.m = m, .e = e, .s = s, .kw = s->name, .cname = s->name}));
 }
@@ -43,8 +43,8 @@ static void add_keywords(model *m, module *k) {
 static char *labelled(const char *label, const char *text) {
     if (!text) return "";
     char *made = xformat("\n%-7s ", label); /* as wide as "errors:" and "source:" */
-    for (; *text; text++) made = *text == '\n' ? (text[1] ? xformat("%s\n        ", made) : made)
-                                               : xformat("%s%c", made, *text);
+    for (; *text; text++)
+        made = *text == '\n' ? (text[1] ? xformat("%s\n        ", made) : made) : xformat("%s%c", made, *text);
     return made;
 }
 
@@ -54,13 +54,19 @@ static char *doc_text(const module *k) {
     char *made = xformat("%.*s", (int)(strlen(e->doc) - (e->doc[strlen(e->doc) - 1] == '\n')), e->doc);
     made = joined(made, "", labelled("inputs:", e->inputs));
     made = joined(made, "", labelled("gives:", e->outputs));
-    return xformat("%s%s%s%s%s", made, labelled("shape:", e->shape), labelled("init:", e->init), labelled("errors:", e->errors),
-                   labelled("source:", source));
+    return xformat("%s%s%s%s%s", made, labelled("shape:", e->shape), labelled("init:", e->init),
+                   labelled("errors:", e->errors), labelled("source:", source));
 }
 
 static void add_prototype(model *m, const module *k) {
-    function fn = {.file = k->e->file, .line = k->e->line, .header = HEADER, .name = k->s->name,
-                   .result = "fac_module *", .doc = doc_text(k), .section = k->e->section, .must = true};
+    function fn = {.file = k->e->file,
+                   .line = k->e->line,
+                   .header = HEADER,
+                   .name = k->s->name,
+                   .result = "fac_module *",
+                   .doc = doc_text(k),
+                   .section = k->e->section,
+                   .must = true};
     for (size_t i = 0; i < k->n_required; i++)
         PUSH(fn, ((parameter){xformat("%s", parameter_type(k->e, &k->s->args[i])), k->s->args[i].name}));
     if (k->n_required < k->s->n_args) PUSH(fn, ((parameter){xformat("const fac_%s_kw *", k->s->name), "kw"}));
@@ -68,7 +74,9 @@ static void add_prototype(model *m, const module *k) {
 }
 
 static void check_module(const entry *e) {
-    const char *const needed[][2] = {{"new", e->new}, {"doc", e->doc}, {"section", e->section},
+    const char *const needed[][2] = {{"new", e->new},
+                                     {"doc", e->doc},
+                                     {"section", e->section},
                                      {"forward' or 'forward_all", e->forward ? e->forward : e->forward_all}};
     if (!e->forward_all != !e->outputs)
         die(e->file, e->line, "module %s: 'forward_all' and 'outputs' go together", e->module);
@@ -104,8 +112,8 @@ static char *numbered(const char *text, int dims) {
 static const entry *for_dims(const entry *e, int dims) {
     entry *n = xalloc(sizeof *n);
     *n = *e;
-    char **const texts[] = {&n->module, &n->new, &n->inputs, &n->forward, &n->forward_all, &n->build, &n->shows, &n->doc,
-                            &n->shape,  &n->init, &n->errors, &n->source};
+    char **const texts[] = {&n->module, &n->new, &n->inputs, &n->forward, &n->forward_all, &n->build,
+                            &n->shows,  &n->doc, &n->shape,  &n->init,    &n->errors,      &n->source};
     for (size_t i = 0; i < FAC_COUNT(texts); i++) *texts[i] = numbered(*texts[i], dims);
     return n;
 }
@@ -117,8 +125,9 @@ void add_modules(model *m) {
             add_module(m, for_dims(e, atoi(d)));
     }
     if (m->modules.n)
-        PUSH(m->headers, ((header){HEADER, "Layers and losses: each function makes a module that the caller owns, NULL on\n"
-                                           "failure. src/nn/modules.yaml describes them."}));
+        PUSH(m->headers,
+             ((header){HEADER, "Layers and losses: each function makes a module that the caller owns, NULL on\n"
+                               "failure. src/nn/modules.yaml describes them."}));
 }
 
 /* ---- the public header --------------------------------------------------------------------------------------------------- */
@@ -177,9 +186,9 @@ static const char *kept_as(const module *k, const fac_schema_arg *a, char **decl
     default: die(k->e->file, k->e->line, "'%s': a module takes no such argument", a->name);
     }
     if (declaration && c)
-        *declaration = joined(xformat("%.*s%s", (int)strlen(c) - 2, c, a->name), "",
-                              type_of(&a->type) == T_INTS && a->type.list_size
-                                  ? xformat("[%lld]", (long long)a->type.list_size) : "");
+        *declaration = joined(
+            xformat("%.*s%s", (int)strlen(c) - 2, c, a->name), "",
+            type_of(&a->type) == T_INTS && a->type.list_size ? xformat("[%lld]", (long long)a->type.list_size) : "");
     return kind;
 }
 
@@ -406,6 +415,7 @@ void emit_modules(FILE *f, const model *m) {
         emit_constructor(f, k);
     }
     fputs("const fac_nn_kind *const fac__nn_kinds[] = {\n", f);
-    for (const module *k = m->modules.v; k < m->modules.v + m->modules.n; k++) fprintf(f, "    &fac__%s_kind,\n", k->id);
+    for (const module *k = m->modules.v; k < m->modules.v + m->modules.n; k++)
+        fprintf(f, "    &fac__%s_kind,\n", k->id);
     fputs("    NULL,\n};\n", f);
 }

@@ -37,8 +37,8 @@ static fac_status add_parameters(fac_module *m, fac_ints sizes, int64_t out, boo
     return fac__add_uniform(m, "bias", FAC_INTS(out), bound, bias, dtype, device);
 }
 
-fac_status fac__build_conv(fac_module *m, int64_t in, int64_t out, fac_ints kernel, fac_ints stride, const char *padding,
-                           int64_t groups, bool bias, fac_dtype dtype, fac_device device) {
+fac_status fac__build_conv(fac_module *m, int64_t in, int64_t out, fac_ints kernel, fac_ints stride,
+                           const char *padding, int64_t groups, bool bias, fac_dtype dtype, fac_device device) {
     FAC_TRY(check_channels(m, in, out, groups, kernel, stride));
     for (size_t d = 0; padding && strcmp(padding, "same") == 0 && d < stride.n; d++)
         FAC_CHECK(stride.v[d] == 1, FAC_ERR_ARGUMENT, "padding 'same' is not supported for strided convolutions");

@@ -8,8 +8,8 @@ static fac_tensor *reduced(fac_tensor *loss, int64_t reduction) {
     return reduction == FAC_REDUCTION_MEAN ? fac_mean(loss) : reduction == FAC_REDUCTION_SUM ? fac_sum(loss) : loss;
 }
 
-fac_tensor *fac__gaussian_nll_loss_forward(fac_tensor *input, fac_tensor *target, fac_tensor *var, bool full, double eps,
-                                           int64_t reduction) {
+fac_tensor *fac__gaussian_nll_loss_forward(fac_tensor *input, fac_tensor *target, fac_tensor *var, bool full,
+                                           double eps, int64_t reduction) {
     if (fac_item(fac_any(fac_lt(var, 0))) != 0) {
         FAC_FAIL(FAC_ERR_ARGUMENT, "var has negative entries");
         return NULL;

@@ -9,8 +9,8 @@ fac_status fac__build_layer_norm(fac_module *m, fac_ints shape, bool weight, boo
     return has_bias ? fac__add_constant(m, "bias", shape, 0, bias, dtype, device) : FAC_OK;
 }
 
-fac_status fac__build_group_norm(fac_module *m, int64_t groups, int64_t channels, bool affine, bool bias, fac_dtype dtype,
-                                 fac_device device) {
+fac_status fac__build_group_norm(fac_module *m, int64_t groups, int64_t channels, bool affine, bool bias,
+                                 fac_dtype dtype, fac_device device) {
     FAC_CHECK(groups > 0 && channels % groups == 0, FAC_ERR_ARGUMENT, "num_channels must be divisible by num_groups");
     FAC_TRY(fac__add_constant(m, "weight", FAC_INTS(channels), 1, affine, dtype, device));
     return fac__add_constant(m, "bias", FAC_INTS(channels), 0, bias, dtype, device);

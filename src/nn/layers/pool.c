@@ -20,12 +20,12 @@ fac_tensor *fac__lp_pool_forward(fac_tensor *x, double norm_type, fac_ints kerne
     return mean ? root_of(mean, count, norm_type) : NULL;
 }
 
-#define ALL_OF(DIMS)                                                                                                    \
-    fac_status fac__max_pool##DIMS##_all(fac_tensor *x, fac_ints kernel, fac_ints stride, fac_ints padding,             \
-                                         fac_ints dilation, bool ceil_mode, fac_tensor **out) {                         \
-        fac_max_pool##DIMS##_with_indices_result r = fac_max_pool##DIMS##_with_indices(                                 \
-            x, kernel, .strides = stride, .paddings = padding, .dilations = dilation, .ceil_mode = ceil_mode);          \
-        return out[0] = r.result0, out[1] = r.result1, fac_error();                                                     \
+#define ALL_OF(DIMS)                                                                                           \
+    fac_status fac__max_pool##DIMS##_all(fac_tensor *x, fac_ints kernel, fac_ints stride, fac_ints padding,    \
+                                         fac_ints dilation, bool ceil_mode, fac_tensor **out) {                \
+        fac_max_pool##DIMS##_with_indices_result r = fac_max_pool##DIMS##_with_indices(                        \
+            x, kernel, .strides = stride, .paddings = padding, .dilations = dilation, .ceil_mode = ceil_mode); \
+        return out[0] = r.result0, out[1] = r.result1, fac_error();                                            \
     }
 ALL_OF(1d)
 ALL_OF(2d)
@@ -49,8 +49,8 @@ fac_tensor *fac__max_unpool_forward(fac_tensor *x, fac_tensor *indices, fac_ints
                                     fac_ints padding) {
     const int n = (int)kernel.n, ndim = fac_tensor_ndim(x);
     if (ndim != n + 1 && ndim != n + 2) {
-        FAC_FAIL(FAC_ERR_SHAPE, "max unpooling of %d dimensions takes an input of %d or %d dimensions, not %d", n, n + 1,
-                 n + 2, ndim);
+        FAC_FAIL(FAC_ERR_SHAPE, "max unpooling of %d dimensions takes an input of %d or %d dimensions, not %d", n,
+                 n + 1, n + 2, ndim);
         return NULL;
     }
     int64_t sizes[3] = {0};
