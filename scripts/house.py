@@ -39,7 +39,8 @@ ROOMS = {
 HEADERS = {"cuda": "backend/cuda/runtime", "cuda_memory": "backend/cuda/runtime", "cuda_race": "backend/cuda/runtime", "nn": "nn",
            "optim": "optim", "data": "data", "io": "io", "facula": "start"}
 # The room that a generated header speaks for: the lowest that includes it.
-GENERATED = {"ops_gen.h": "ops", "loops_gen.h": "ops", "ops_unread.h": "ops", "keywords_gen.h": "core"}
+GENERATED = {"ops_gen.h": "ops", "loops_gen.h": "ops", "ops_unread.h": "ops", "keywords_gen.h": "core",
+             "modules_gen.h": "nn"}
 # Headers of a room that others may include, where the rest is its own; generated code, which is in no room, may include all.
 FRONT = {"autograd": "func hook_list init leaf"}
 # What is called upwards all the same, by name and at link time.

@@ -42,9 +42,9 @@ typedef struct fac_module_class {
        live as long as the state that points to them. fac_module_copy_values for a state of plain values; NULL: modules
        of a class with a state, or with a destroy function, cannot be copied. */
     fac_status (*copy)(fac_module *copy, fac_module *self);
-    /* For modules of several results: writes n_outputs of them to out; NULL for those that are not there, but the first.
-       fac_forward_all gives them all, fac_forward and fac_forward_many the first, where the class has no function for
-       it alone. */
+    /* For modules of several results: writes n_outputs of them to out; NULL for those that are not there, but the
+       first. fac_forward_all gives them all, fac_forward and fac_forward_many the first, where the class has no function
+       for it alone. */
     fac_status (*forward_all)(fac_module *self, fac_tensors inputs, fac_tensor **out);
     size_t n_outputs;
 } fac_module_class;
@@ -85,9 +85,9 @@ FAC_API FAC_MUST fac_tensor *fac_forward(fac_module *m, fac_tensor *x);
 /* fac_forward for modules of several inputs; the result belongs to the innermost scope. Forward pre-hooks and full
    backward hooks, which are about one input, run only if there is just one. */
 FAC_API FAC_MUST fac_tensor *fac_forward_many(fac_module *m, fac_tensors inputs);
-/* fac_forward_many that writes all results of the module to out, which has room for n_out: an LSTM's output and states, a
-   pooling's maxima and their indices. They belong to the innermost scope; those that the module does not have are NULL.
-   Forward hooks see the first. */
+/* fac_forward_many that writes all results of the module to out, which has room for n_out: an LSTM's output and
+   states, a pooling's maxima and their indices. They belong to the innermost scope; those that the module does not have
+   are NULL. Forward hooks see the first. */
 FAC_API FAC_MUST fac_status fac_forward_all(fac_module *m, fac_tensors inputs, fac_tensor **out, size_t n_out);
 /* How many results that are, at most. */
 FAC_API size_t fac_module_output_count(const fac_module *m);
@@ -231,7 +231,8 @@ FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t embed_dim, int6
 
 /* Makes a module from what one would write in Python: "Conv2d(3, 8, kernel_size=3, padding='same')", or
    "Sequential(Linear(784, 10), ReLU())". "nn." may stand before a name. The caller owns the result; NULL on failure.
-   errors: NOT_FOUND for a name that is no layer, loss or Sequential; FORMAT for what cannot be read; those of the module */
+   errors: NOT_FOUND for a name that is no layer, loss or Sequential; FORMAT for what cannot be read; those of the
+           module */
 FAC_API FAC_MUST fac_module *fac_module_from(const char *text);
 
 /* ---- gradients of many parameters -------------------------------------------------------------------------------- */

@@ -82,13 +82,11 @@ fac_module *fac__nn_make(const fac_nn_kind *k, const void *arguments, fac_tensor
     return fac__nn_done(m, st);
 }
 
-fac_status fac__nn_inputs(fac_module *m, fac_tensors inputs, size_t least, size_t most) {
-    const char *name = m->cls->name;
-    if (least == most)
-        FAC_CHECK(inputs.n == most, FAC_ERR_ARGUMENT, "%s takes %zu inputs, but got %zu", name, most, inputs.n);
-    FAC_CHECK(inputs.n >= least && inputs.n <= most, FAC_ERR_ARGUMENT, "%s takes %zu to %zu inputs, but got %zu", name,
-              least, most, inputs.n);
-    for (size_t i = 0; i < least; i++) FAC_CHECK(inputs.v[i], FAC_ERR_ARGUMENT, "%s: input %zu is NULL", name, i);
+fac_status fac__nn_inputs(fac_module *m, fac_tensors inputs, const char *names, size_t least, size_t most) {
+    FAC_CHECK(inputs.n >= least && inputs.n <= most, FAC_ERR_ARGUMENT, "%s takes %zu input%s (%s), but got %zu",
+              m->cls->name, most, most == 1 ? "" : "s", names, inputs.n);
+    for (size_t i = 0; i < least; i++)
+        FAC_CHECK(inputs.v[i], FAC_ERR_ARGUMENT, "%s: input %zu of (%s) is NULL", m->cls->name, i, names);
     return FAC_OK;
 }
 

@@ -4,6 +4,7 @@
    object, its own, and the outcome. */
 #include "dispatch/operator.h"
 #include "keywords_gen.h"
+#include "modules_gen.h"
 #include "slip.h"
 #include <dlfcn.h>
 #include <setjmp.h>

@@ -190,6 +190,10 @@ USE(use_per_sample_grads, {
     (void)!(fac_func_per_sample_grads(linear, mean_loss, NULL, dead, NULL, out, 2));
 })
 USE(use_forward_many, (void)!fac_forward_many(relu, FAC_TENSORS(dead)))
+USE(use_forward_all, {
+    fac_tensor *y;
+    (void)!fac_forward_all(relu, FAC_TENSORS(dead), &y, 1);
+})
 USE(use_state_set, (void)!(fac_state_set(names, "late", dead)))
 USE(use_cross_entropy_loss_new, (void)!(fac_cross_entropy_loss_new(dead)))
 USE(use_clip_grad_norm, (void)!(fac_clip_grad_norm(FAC_TENSORS(dead), 1)))
@@ -344,6 +348,7 @@ static const struct {
     ROW(use_module_set_tensor, "fac_module_set_tensor"),
     ROW(use_forward, "ReLU"),
     ROW(use_forward_many, "ReLU"),
+    ROW(use_forward_all, "ReLU"),
     ROW(use_state_set, "fac_state_set"),
     ROW(use_cross_entropy_loss_new, "fac_module_add"),
     ROW(use_clip_grad_norm, "fac_clip_grad_norm"),

@@ -543,10 +543,10 @@ static fac_module *printed_is(fac_module *m, const char *want) {
 
 static void layers_print_as_in_pytorch(void **state) {
     (void)state;
-    fac_module_release(
-        printed_is(fac_layer_norm_new(FAC_INTS(10)), "LayerNorm((10,), eps=1e-05, elementwise_affine=True)\n"));
+    fac_module_release(printed_is(fac_layer_norm_new(FAC_INTS(10)),
+                                  "LayerNorm((10,), eps=1e-05, elementwise_affine=True, bias=True)\n"));
     fac_module_release(printed_is(fac_layer_norm_new(FAC_INTS(2, 3), .elementwise_affine = false),
-                                  "LayerNorm((2, 3), eps=1e-05, elementwise_affine=False)\n"));
+                                  "LayerNorm((2, 3), eps=1e-05, elementwise_affine=False, bias=False)\n"));
     fac_module_release(printed_is(fac_rms_norm_new(FAC_INTS(4)), "RMSNorm((4,), eps=None, elementwise_affine=True)\n"));
     fac_module_release(printed_is(
         fac_conv2d_new(4, 8, FAC_INTS(3), .padding = 1, .dilation = 2, .groups = 2, .bias = false),

@@ -165,31 +165,33 @@ void emit_modules_header(FILE *f, const model *m) {
 
 static bool is_tensor_arg(const fac_schema_arg *a) { return type_of(&a->type) == T_TENSOR; }
 
-/* How an argument is kept: its kind for the table of fields, and its declaration. */
-static const char *kept_as(const module *k, const fac_schema_arg *a, char **declaration) {
-    const char *kind = NULL, *c = NULL;
-    switch (type_of(&a->type)) {
-    case T_INT: kind = is_reduction(a) ? "REDUCTION" : "INT", c = "int64_t %s"; break;
-    case T_OPT_INT: kind = "OPT_INT", c = "int64_t %s"; break;
-    case T_FLOAT: kind = "FLOAT", c = "double %s"; break;
-    case T_OPT_NUM:
-        kind = a->type.kind == FAC_TYPE_BOOL ? "OPT_BOOL" : "OPT_FLOAT";
-        c = a->type.kind == FAC_TYPE_BOOL ? "int %s" : "double %s";
-        break;
-    case T_FLOATS: kind = "FLOATS", c = "fac_nn_floats %s"; break;
-    case T_BOOL: kind = "BOOL", c = "bool %s"; break;
-    case T_STRING: kind = "TEXT", c = "const char *%s"; break;
-    case T_DTYPE: kind = "DTYPE", c = "fac_dtype %s"; break;
-    case T_DEVICE: kind = "DEVICE", c = "fac_device %s"; break;
-    case T_TENSOR: kind = "TENSOR"; break;
-    case T_INTS: kind = is_open_list(a) ? "LIST" : "INTS", c = is_open_list(a) ? "fac_nn_list %s" : "int64_t %s"; break;
-    default: die(k->e->file, k->e->line, "'%s': a module takes no such argument", a->name);
-    }
-    if (declaration && c)
-        *declaration = joined(
-            xformat("%.*s%s", (int)strlen(c) - 2, c, a->name), "",
-            type_of(&a->type) == T_INTS && a->type.list_size ? xformat("[%lld]", (long long)a->type.list_size) : "");
-    return kind;
+/* How an argument is kept: its kind in the table of fields, and the C type; by etype. */
+static const struct {
+    const char *kind, *type;
+} kept[T_NONE + 1] = {
+    [T_INT] = {"INT", "int64_t "},       [T_OPT_INT] = {"OPT_INT", "int64_t "},
+    [T_FLOAT] = {"FLOAT", "double "},    [T_OPT_NUM] = {"OPT_FLOAT", "double "},
+    [T_BOOL] = {"BOOL", "bool "},        [T_STRING] = {"TEXT", "const char *"},
+    [T_DTYPE] = {"DTYPE", "fac_dtype "}, [T_DEVICE] = {"DEVICE", "fac_device "},
+    [T_TENSOR] = {"TENSOR", NULL},       [T_FLOATS] = {"FLOATS", "fac_nn_floats "},
+    [T_INTS] = {"INTS", "int64_t "},
+};
+
+static const char *kept_as(const module *k, const fac_schema_arg *a) {
+    const etype t = type_of(&a->type);
+    if (!kept[t].kind) die(k->e->file, k->e->line, "'%s': a module takes no such argument", a->name);
+    if (is_reduction(a)) return "REDUCTION";
+    if (is_open_list(a)) return "LIST";
+    return t == T_OPT_NUM && a->type.kind == FAC_TYPE_BOOL ? "OPT_BOOL" : kept[t].kind;
+}
+
+/* NULL: a tensor, which is no member. */
+static char *kept_in(const fac_schema_arg *a) {
+    const etype t = type_of(&a->type);
+    if (!kept[t].type) return NULL;
+    if (is_open_list(a)) return xformat("fac_nn_list %s", a->name);
+    if (t == T_INTS) return xformat("int64_t %s[%lld]", a->name, (long long)a->type.list_size);
+    return xformat("%s%s", t == T_OPT_NUM && a->type.kind == FAC_TYPE_BOOL ? "int " : kept[t].type, a->name);
 }
 
 static bool keeps_any(const module *k) {
@@ -203,8 +205,7 @@ void emit_modules_structs(FILE *f, const model *m) {
         if (keeps_any(k)) {
             fprintf(f, "\n/* The arguments of fac_%s. */\ntypedef struct fac__%s {\n", k->s->name, k->id);
             for (size_t i = 0; i < k->s->n_args; i++) {
-                char *declaration = NULL;
-                kept_as(k, &k->s->args[i], &declaration);
+                const char *declaration = kept_in(&k->s->args[i]);
                 if (declaration) fprintf(f, "    %s;\n", declaration);
             }
             fprintf(f, "} fac__%s;\n", k->id);
@@ -272,7 +273,8 @@ static void emit_inputs(FILE *f, const char *inputs, const char *failure) {
         n++;
         p = end + strspn(end, "?, ");
     }
-    fprintf(f, "    if (fac__nn_inputs(self, inputs_, %zu, %zu)) return %s;\n%s", needed, n, failure, variables);
+    fprintf(f, "    if (fac__nn_inputs(self, inputs_, \"%s\", %zu, %zu)) return %s;\n%s", inputs, needed, n, failure,
+            variables);
 }
 
 /* All results, into `out`. */
@@ -329,7 +331,7 @@ static void emit_choices(FILE *f, const module *k) {
 
 static void emit_field(FILE *f, const module *k, size_t i) {
     const fac_schema_arg *a = &k->s->args[i];
-    const char *kind = kept_as(k, a, NULL), *other = looked_up(&k->e->zero_means, a->name);
+    const char *kind = kept_as(k, a), *other = looked_up(&k->e->zero_means, a->name);
     fprintf(f, "    {\"%s\", FAC_NN_%s, %s, %lld, ", a->name, kind, a->kwarg_only ? "true" : "false",
             (long long)a->type.list_size);
     if (is_tensor_arg(a))
@@ -377,31 +379,36 @@ static char *given(const module *k, size_t i) {
     return xformat("k_.%s", by_second ? kw_second_name(a) : kw_name(a));
 }
 
+/* What checks a list that is given and puts it into o_, as a condition; "" for another argument. */
+static char *taken(const module *k, size_t i) {
+    const fac_schema_arg *a = &k->s->args[i];
+    const etype t = type_of(&a->type);
+    if (t != T_INTS && t != T_FLOATS) return "";
+    if (t == T_INTS && a->type.list_size)
+        return xformat("fac__nn_ints(\"%s\", \"%s\", o_.%s, %lld, %s)", k->s->name, a->name, a->name,
+                       (long long)a->type.list_size, given(k, i));
+    return xformat("fac__nn_%s(\"%s\", \"%s\", &o_.%s, %s)", t == T_INTS ? "list" : "floats", k->s->name, a->name,
+                   a->name, given(k, i));
+}
+
 static void emit_constructor(FILE *f, const module *k) {
     const bool keywords = k->n_required < k->s->n_args;
     char *tensors = "", *values = "", *lists = "";
     for (size_t i = 0; i < k->s->n_args; i++) {
         const fac_schema_arg *a = &k->s->args[i];
+        const char *list = taken(k, i);
         if (is_tensor_arg(a))
             tensors = listed(tensors, given(k, i));
-        else if (type_of(&a->type) == T_INTS && a->type.list_size)
-            lists = xformat("%s || fac__nn_ints(\"%s\", \"%s\", o_.%s, %lld, %s)", lists, k->s->name, a->name, a->name,
-                            (long long)a->type.list_size, given(k, i));
-        else if (type_of(&a->type) == T_FLOATS)
-            lists = xformat("%s || fac__nn_floats(\"%s\", \"%s\", &o_.%s, %s)", lists, k->s->name, a->name, a->name,
-                            given(k, i));
-        else if (is_open_list(a))
-            lists = xformat("%s || fac__nn_list(\"%s\", \"%s\", &o_.%s, %s)", lists, k->s->name, a->name, a->name,
-                            given(k, i));
-        else
+        else if (!*list)
             values = listed(values, xformat(".%s = %s", a->name, given(k, i)));
+        lists = joined(lists, " || ", list);
     }
     fprintf(f, "fac_module *(fac_%s)(%s) {\n", k->s->name, declared_parameters(k));
     if (keywords) fprintf(f, "    fac_%s_kw k_;\n", k->s->name);
     fprintf(f, "    if (fac_error()%s) return NULL;\n",
             keywords ? xformat(" || fac__open_%s_kw(&k_, kw)", k->s->name) : "");
     if (keeps_any(k)) fprintf(f, "    fac__%s o_ = {%s};\n", k->id, *values ? values : "0");
-    if (*lists) fprintf(f, "    if (%s) return NULL;\n", lists + 4);
+    if (*lists) fprintf(f, "    if (%s) return NULL;\n", lists);
     fprintf(f, "    return fac__nn_make(&fac__%s_kind, %s, %s);\n}\n\n", k->id, keeps_any(k) ? "&o_" : "NULL",
             *tensors ? xformat("(fac_tensor *const[]){%s}", tensors) : "NULL");
 }
