@@ -9,12 +9,13 @@ import sys
 
 # What is added; the words that name an example of it; where they are looked for; how many files at most.
 KINDS = (
-    ("a pointwise operator: hardsigmoid", r"\bhardsigmoid(_kernel)?\b", ("src", "tools"), 2),
+    ("a pointwise operator: hardsigmoid", r"\bhardsigmoid(_kernel)?\b", ("src", "tools", ":!src/nn"), 2),
     ("an operator made of others: kron", r"\bkron(_composite)?\b", ("src", "tools"), 2),
     ("an operator with a kernel of its own, on two kinds of devices: tril", r"\btriangle(_meta)?\(|KERNEL\(triangle|op: tril\(",
      ("src", "tools"), 5),
     ("a long gradient: GELU's second", r"\bgelu_double_grad\b", ("src", "tools"), 2),
-    ("a layer with a keyword: GELU", r"gelu_(new|class)\b", ("src", "tools", "include"), 3),
+    ("a layer with a keyword: GELU", r"\bGELU$|gelu_(new|class)\b", ("src", "tools", "include"), 1),
+    ("a layer with parameters: PReLU", r"\bPReLU$|build_prelu\b", ("src", "tools", "include"), 3),
     ("an optimiser: SGD, its step apart", r"sgd_(new|class)\b", ("src", "tools", "include"), 3),
     ("an optimiser's fused step, on two kinds of devices: SGD", r"sgd", ("src/backend", "src/ops", "tools", ":!*.md"), 7),
     ("a dtype: bfloat16", r"\bFAC_BF16\b", ("src", "tools", "include"), 26),

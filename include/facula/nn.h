@@ -43,8 +43,8 @@ typedef struct fac_module_class {
        of a class with a state, or with a destroy function, cannot be copied. */
     fac_status (*copy)(fac_module *copy, fac_module *self);
     /* For modules of several results: writes n_outputs of them to out; NULL for those that are not there, but the
-       first. fac_forward_all gives them all, fac_forward and fac_forward_many the first, where the class has no function
-       for it alone. */
+       first. fac_forward_all gives them all, fac_forward and fac_forward_many the first, where the class has no
+       function for it alone. */
     fac_status (*forward_all)(fac_module *self, fac_tensors inputs, fac_tensor **out);
     size_t n_outputs;
 } fac_module_class;

@@ -283,7 +283,7 @@ expect 'an overload of two words' 1 "out_overload: 'a b' is no name in C"
 files "- combines: rounded
   raw: {CPU: some_kernel}
   doc: For a test." ''
-expect 'an entry that lost its name' 1 "a.yaml:1: error: an entry without 'op:'"
+expect 'an entry that lost its name' 1 "a.yaml:1: error: an entry should have one of 'op:', 'fn:' and 'module:'"
 files "$ok
 ---
 $ok" ''

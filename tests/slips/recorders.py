@@ -11,7 +11,8 @@ VALUE = {
     "object": "k.{0} ? fac_value_object(k.{0}, NULL) : fac_value_none()",
     "fac_tensor *": "fac_value_tensor(k.{})", "const char *": "fac_value_string(k.{})",
     "fac_loss_reduction": "fac_value_int(k.{})", "fac_memory_format": "fac_value_format(k.{})",
-    "fac_ints": "fac_value_ints(k.{0}.v, k.{0}.n)", "fac_tensors": "fac_value_tensors(k.{0}.v, k.{0}.n)",
+    "fac_ints": "fac_value_ints(k.{0}.v, k.{0}.n)", "fac_floats": "fac_value_floats(k.{0}.v, k.{0}.n)",
+    "fac_tensors": "fac_value_tensors(k.{0}.v, k.{0}.n)",
 }
 
 

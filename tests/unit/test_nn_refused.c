@@ -130,7 +130,7 @@ static void layers_print_their_settings(void **state) {
     print_begins_with(fac_embedding_new(10, 4), "Embedding(10, 4)");
     print_begins_with(fac_embedding_new(10, 4, .padding_idx = 3), "Embedding(10, 4, padding_idx=3)");
     print_begins_with(fac_batch_norm2d_new(3),
-                      "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True)");
+                      "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)");
     print_begins_with(fac_avg_pool2d_new(3, 2, 1), "AvgPool2d(kernel_size=3, stride=2, padding=1)");
     print_begins_with(fac_multihead_attention_new(8, 2, .causal = true), "MultiheadAttention(8, heads=2, causal=True");
     print_begins_with(fac_multihead_attention_new(8, 2), "MultiheadAttention(8, heads=2");
