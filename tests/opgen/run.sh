@@ -284,6 +284,29 @@ files "- combines: rounded
   raw: {CPU: some_kernel}
   doc: For a test." ''
 expect 'an entry that lost its name' 1 "a.yaml:1: error: an entry should have one of 'op:', 'fn:' and 'module:'"
+module() { # SCHEMA LINE...: the description of a module
+    printf -- '- module: Some\n  new: %s\n  section: some\n  doc: For a test.\n' "$1"
+    shift
+    printf '  %s\n' "$@"
+}
+files "$(module 'some(int[2] a, str b="x", *, Tensor? c=None)' 'choices: {b: x y}' 'zero_means: {a: a}' 'forward: fac_relu(x)')" ''
+expect 'a module' 0
+files "$(module 'some(int a)')" ''
+expect 'a module that computes nothing' 1 "a.yaml:1: error: module Some has no 'forward' or 'forward_all'"
+files "$(module 'some(int a)' 'forward: x' 'outputs: y, z')" ''
+expect 'results without what gives them' 1 "a.yaml:1: error: module Some: 'forward_all' and 'outputs' go together"
+files "$(module 'some(int a' 'forward: x')" ''
+expect 'a constructor that is no schema' 1 "a.yaml:1: error:"
+files "$(module 'some(Tensor a)' 'forward: x')" ''
+expect 'a tensor that must be given' 1 "a.yaml:1: error: 'a': a module takes no such argument that is required"
+files "$(module 'some(Generator? a=None)' 'forward: x')" ''
+expect 'an argument that no module keeps' 1 "a.yaml:1: error: 'a': a module takes no such argument"
+files "$(module 'some(str a="x")' 'forward: x')" ''
+expect 'a text without choices' 1 "a.yaml:1: error: 'a' has no choices"
+files "$(module 'some(int a)' 'choices: {a: x}' 'forward: x')" ''
+expect 'choices of a number' 1 "a.yaml:[0-9]+: error: choices: 'a' is no argument of type str"
+files "$(module 'some(int[2] a=0)' 'zero_means: {a: b}' 'forward: x')" ''
+expect 'the value of nothing' 1 "a.yaml:1: error: zero_means: 'b' is no argument"
 files "$ok
 ---
 $ok" ''
