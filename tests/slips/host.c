@@ -237,7 +237,7 @@ int main(int argc, char **argv) {
     slip_number_tensor = fac_full(FAC_SHAPE(), 2);
     slip_index_tensor = fac_zeros(FAC_SHAPE(1, 2), .dtype = FAC_I64);
     slip_generator = fac_default_generator();
-    slip_module = fac_relu_new();
+    slip_module = fac_tanh_new();
     if (record_operators()) return fac_report(stderr);
     for (int i = 1; i < argc; i++) {
         void *object = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
