@@ -23,12 +23,21 @@ def wanted(path):
             yield number, name
 
 
+def modules(source):
+    """The constructors that src/nn/modules.yaml describes, of which some stand for several numbers of dimensions."""
+    for entry in re.split(r"^- (?=module:)", (source / "src/nn/modules.yaml").read_text(), flags=re.M)[1:]:
+        name = re.search(r"^  new: ([\w#]+)\(", entry, flags=re.M)[1]
+        dims = re.search(r"^  dims: ([\d ]+)$", entry, flags=re.M)
+        yield from (f"fac_{name.replace('#', d)}_new" for d in (dims[1].split() if dims else [""]))
+
+
 def public_functions(source):
-    """The functions of each header that is written by hand. Those of CUDA have headers of their own, cuda*.h."""
+    """The functions of each header: of those written by hand, and of modules. Those of CUDA have headers of their own, cuda*.h."""
     functions = {}
     for path in (source / "include/facula").glob("*.h"):
         text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
         functions[path.name] = set(re.findall(r"\b(?:FAC_API|FAC_INLINE_)\b[^;(]*?\b(fac_\w+)\s*\(", text))
+    functions["modules.h"] = set(modules(source))
     return functions
 
 

@@ -233,7 +233,7 @@ FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t embed_dim, int6
    "Sequential(Linear(784, 10), ReLU())". "nn." may stand before a name. The caller owns the result; NULL on failure.
    errors: NOT_FOUND for a name that is no layer, loss or Sequential; FORMAT for what cannot be read; those of the
            module */
-FAC_API FAC_MUST fac_module *fac_module_from(const char *text);
+FAC_API FAC_MUST fac_module *fac_parse_module(const char *text);
 
 /* ---- gradients of many parameters -------------------------------------------------------------------------------- */
 

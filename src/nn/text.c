@@ -339,7 +339,7 @@ static fac_module *read_module(reader *r) {
     return m;
 }
 
-fac_module *fac_module_from(const char *text) {
+fac_module *fac_parse_module(const char *text) {
     if (fac_error() || !fac__given(text, "text")) return NULL;
     reader r = {text, text, 0};
     fac_module *m = read_module(&r);
