@@ -311,6 +311,7 @@ void add_modules(model *m);
 void emit_modules_header(FILE *f, const model *m);
 void emit_modules_structs(FILE *f, const model *m);
 void emit_modules(FILE *f, const model *m);
+void emit_modules_list(FILE *f, const model *m);
 
 /* ---- loops (loops.c) ---- */
 
