@@ -68,12 +68,13 @@ static size_t read_floats(const char *text, double *out, size_t most) {
     return text[1] ? 0 : n;
 }
 
-/* The choice in quotes. */
+/* The choice, in quotes or not. */
 static fac_status read_text(const fac_nn_kind *k, const fac_nn_field *f, const char *text, const char **out) {
     const size_t n = strlen(text);
     const bool quoted = n >= 2 && (text[0] == '\'' || text[0] == '"') && text[n - 1] == text[0];
-    for (const char *const *c = f->choices; quoted && *c; c++)
-        if (strlen(*c) == n - 2 && strncmp(*c, text + 1, n - 2) == 0) return *out = *c, FAC_OK;
+    const size_t length = quoted ? n - 2 : n; /* print shows some words without quotes, as PyTorch does */
+    for (const char *const *c = f->choices; *c; c++)
+        if (strlen(*c) == length && strncmp(*c, text + quoted, length) == 0) return *out = *c, FAC_OK;
     return no_value(k, f, text, quoted ? "one of the words that it may be" : "a word in quotes");
 }
 
@@ -125,7 +126,7 @@ static fac_status read_none(const fac_nn_kind *k, const fac_nn_field *f, void *a
         if (f->unset && strcmp(f->unset, "None") == 0) return *(const char **)at = NULL, FAC_OK;
         break;
     case FAC_NN_INTS:
-        if (f->zero_means >= 0) return memset(at, 0, (size_t)f->size * sizeof(int64_t)), FAC_OK;
+        if (f->zero_means != -1) return memset(at, 0, (size_t)f->size * sizeof(int64_t)), FAC_OK;
         break;
     default: break;
     }
@@ -221,6 +222,14 @@ static const fac_nn_field *by_name(const fac_nn_kind *k, const char *name, size_
     return NULL;
 }
 
+/* Whether one of the field's words stands at p, in quotes or not: padding='same', where numbers may stand as well. */
+static bool is_choice(const fac_nn_field *f, const char *p) {
+    p += *p == '\'' || *p == '"';
+    for (const char *const *c = f->choices; *c; c++)
+        if (strlen(*c) == word_at(p) && strncmp(*c, p, strlen(*c)) == 0) return true;
+    return false;
+}
+
 /* The field of the argument at r, behind its name if it has one; *position counts those without. */
 static const fac_nn_field *field_at(reader *r, const fac_nn_kind *k, size_t *position) {
     const size_t n = word_at(r->at);
@@ -234,12 +243,8 @@ static const fac_nn_field *field_at(reader *r, const fac_nn_kind *k, size_t *pos
     if (!f) return complain(r, "one argument too many"), NULL;
     if (named) r->at = behind + 1;
     skip_space(r);
-    /* a word where numbers may stand: padding='same' */
-    if (f->type == FAC_NN_INTS && (*r->at == '\'' || *r->at == '"')) {
-        const fac_nn_field *word = by_name(k, f->name, strlen(f->name), "_name");
-        if (word) return word;
-    }
-    return f;
+    const fac_nn_field *word = by_name(k, f->name, strlen(f->name), "_name");
+    return word && is_choice(word, r->at) ? word : f;
 }
 
 static fac_status read_argument(reader *r, const fac_nn_kind *k, size_t *position, bool *given, void *arguments) {

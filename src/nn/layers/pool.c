@@ -8,9 +8,15 @@ static fac_tensor *root_of(fac_tensor *mean, double count, double norm_type) {
     return fac_pow(fac_mul(positive, count), 1 / norm_type);
 }
 
+fac_status fac__check_lp_pool(fac_module *m, double norm_type) {
+    FAC_CHECK(norm_type != 0, FAC_ERR_ARGUMENT, "%s: norm_type should not be 0", m->cls->name);
+    return FAC_OK;
+}
+
 fac_tensor *fac__lp_pool_forward(fac_tensor *x, double norm_type, fac_ints kernel, fac_ints stride, bool ceil_mode) {
     double count = 1;
     for (size_t i = 0; i < kernel.n; i++) count *= (double)kernel.v[i];
+    if (stride.v[0] == 0) stride = kernel;
     fac_tensor *powers = fac_pow(x, norm_type), *mean;
     switch (kernel.n) {
     case 1: mean = fac_avg_pool1d(powers, kernel, .strides = stride, .ceil_mode = ceil_mode); break;
