@@ -55,7 +55,7 @@ class Library:
             function.restype, function.argtypes = result, arguments
         for name, result, arguments in (
                 ("fac_module_print", C.c_int, [P, P]), ("fac_module_release", None, [P]), ("fac_module_copy", P, [P]),
-                ("fac_module_from", P, [C.c_char_p]), ("fac_module_keep", P, [P]),
+                ("fac_parse_module", P, [C.c_char_p]), ("fac_module_keep", P, [P]),
                 ("fac_forward_all", C.c_int, [P, Tensors, C.POINTER(P), SIZE]), ("fac_forward_many", P, [P, Tensors]),
                 ("fac_forward", P, [P, P]), ("fac_module_output_count", SIZE, [P]), ("fac_module_train", None, [P, C.c_bool]),
                 ("fac_module_state_dict", C.POINTER(State), [P]), ("fac_state_free", None, [C.POINTER(State)]),
@@ -80,7 +80,7 @@ class Library:
         return Module(self, self.given(pointer))
 
     def from_text(self, text):
-        return self.made(self.lib.fac_module_from(text.encode()))
+        return self.made(self.lib.fac_parse_module(text.encode()))
 
     def by_constructor(self, kind, values, scope):
         """The constructor with these arguments: those that are required by position, lists as such."""
