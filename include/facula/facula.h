@@ -11,6 +11,7 @@
 #include <facula/device.h>
 #include <facula/dispatch.h>
 #include <facula/func.h>
+#include <facula/init.h>
 #include <facula/io.h>
 #include <facula/names.h>
 #include <facula/nn.h>
