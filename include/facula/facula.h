@@ -15,6 +15,7 @@
 #include <facula/io.h>
 #include <facula/names.h>
 #include <facula/nn.h>
+#include <facula/nn_utils.h>
 #include <facula/ops.h>
 #include <facula/optim.h>
 #include <facula/tensor.h>

@@ -47,6 +47,9 @@ typedef struct fac_module_class {
        function for it alone. */
     fac_status (*forward_all)(fac_module *self, fac_tensors inputs, fac_tensor **out);
     size_t n_outputs;
+    /* For parametrisations (facula/nn_utils.h): writes to out the *n_out tensors, at most FAC_MODULE_MAX_OUTPUTS, from which the module
+       makes `value`; of FAC_ERR_UNSUPPORTED, without an error, they are `value`. May be NULL: then they are, too. */
+    fac_status (*right_inverse)(fac_module *self, fac_tensor *value, fac_tensor **out, size_t *n_out);
 } fac_module_class;
 
 /* Makes an empty module in training mode; the caller owns one reference. NULL on failure.
@@ -210,7 +213,7 @@ FAC_API FAC_MUST fac_status fac_module_zero_grad(fac_module *m);
 /* Prints the tree as PyTorch does. */
 FAC_API fac_status fac_module_print(fac_module *m, FILE *stream);
 
-/* ---- containers and attention; facula/modules.h has the other layers and the losses ------------------------------ */
+/* ---- containers; facula/modules.h has the layers and the losses ---------------------------------------------------- */
 
 /* Runs children "0", "1", ... in turn. Takes over the references in `modules` (also when it fails); a NULL entry is an
    earlier failure. */
@@ -222,17 +225,99 @@ FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size
                        sizeof((fac_module *const[]){__VA_ARGS__}) / sizeof(fac_module *))
 #endif
 
-/* Multi-head attention, batch first: self-attention of x with fac_forward, or fac_forward_many over (query, key,
-   value). With `causal` each position sees itself and those before.
-   shape:  [N, T, dim] -> [N, T, dim]; in_proj_weight [3 dim, dim], out_proj.weight [dim, dim]
-   source: Vaswani et al. 2017; torch.nn.MultiheadAttention */
-FAC_API FAC_MUST fac_module *fac_multihead_attention_new(int64_t embed_dim, int64_t num_heads,
-                                                         const fac_multihead_attention_new_kw *kw);
+/* Lists of modules, "0", "1", ..., and modules by name: parts that a module of one's own runs as it likes. The references in
+   `modules` are taken over, also when it fails; a NULL entry is an earlier failure.
+   source: torch.nn.ModuleList, torch.nn.ModuleDict */
+FAC_API FAC_MUST fac_module *fac_module_list_new(fac_module *const *modules, size_t n);
+FAC_API FAC_MUST fac_module *fac_module_dict_new(void);
+/* Of a ModuleList or a Sequential: how many modules it has, and the one at an index, borrowed; a negative index counts from
+   the end.
+   errors: ARGUMENT for another module; INDEX */
+FAC_API size_t fac_module_list_len(fac_module *list);
+FAC_API fac_module *fac_module_list_get(fac_module *list, int64_t index);
+/* Adds a module at the end or before `index`, or replaces that at `index`, taking over the reference also when it fails;
+   returns it, borrowed. */
+FAC_API fac_module *fac_module_list_append(fac_module *list, fac_module *m);
+FAC_API fac_module *fac_module_list_insert(fac_module *list, int64_t index, fac_module *m);
+FAC_API fac_module *fac_module_list_set(fac_module *list, int64_t index, fac_module *m);
+/* Adds the modules of another list, which are then in both. */
+FAC_API FAC_MUST fac_status fac_module_list_extend(fac_module *list, fac_module *other);
+/* Takes a module out; the caller owns it. */
+FAC_API FAC_MUST fac_module *fac_module_list_pop(fac_module *list, int64_t index);
+/* Of a ModuleDict: the module of a name, borrowed, or whether there is one; fac_module_children lists them all. set puts a module in,
+   in the place of one that has the name, and takes over the reference also when it fails; pop takes it out, and the
+   caller owns it.
+   errors: ARGUMENT for another module; NOT_FOUND */
+FAC_API fac_module *fac_module_dict_get(fac_module *dict, const char *name);
+FAC_API bool fac_module_dict_has(fac_module *dict, const char *name);
+FAC_API fac_module *fac_module_dict_set(fac_module *dict, const char *name, fac_module *m);
+FAC_API FAC_MUST fac_module *fac_module_dict_pop(fac_module *dict, const char *name);
+FAC_API FAC_MUST fac_status fac_module_dict_clear(fac_module *dict);
+
+/* Lists of parameters "0", "1", ..., and parameters by name. Tensors become parameters as with
+   fac_module_add_parameter; fac_module_parameters lists them.
+   source: torch.nn.ParameterList, torch.nn.ParameterDict */
+FAC_API FAC_MUST fac_module *fac_parameter_list_new(fac_tensors parameters);
+FAC_API FAC_MUST fac_module *fac_parameter_dict_new(void);
+/* As of a ModuleList. Results are borrowed, but that of pop is the caller's, to be freed by fac_release.
+   errors: ARGUMENT for another module; INDEX; AUTOGRAD for a tensor that is no leaf */
+FAC_API size_t fac_parameter_list_len(fac_module *list);
+FAC_API fac_tensor *fac_parameter_list_get(fac_module *list, int64_t index);
+FAC_API fac_tensor *fac_parameter_list_append(fac_module *list, fac_tensor *t);
+FAC_API fac_tensor *fac_parameter_list_set(fac_module *list, int64_t index, fac_tensor *t);
+FAC_API FAC_MUST fac_status fac_parameter_list_extend(fac_module *list, fac_tensors parameters);
+FAC_API fac_tensor *fac_parameter_dict_get(fac_module *dict, const char *name);
+FAC_API bool fac_parameter_dict_has(fac_module *dict, const char *name);
+FAC_API fac_tensor *fac_parameter_dict_set(fac_module *dict, const char *name, fac_tensor *t);
+FAC_API FAC_MUST fac_tensor *fac_parameter_dict_pop(fac_module *dict, const char *name);
+FAC_API FAC_MUST fac_status fac_parameter_dict_clear(fac_module *dict);
+
+/* ---- attention ---------------------------------------------------------------------------------------------------- */
+
+/* Calls a MultiheadAttention (facula/modules.h) with all that PyTorch's has: writes the output, and with .need_weights, the default,
+   the weights [N, L, S], or [N, heads, L, S] without .average_attn_weights, to *weights, which may be NULL, and is else set
+   to NULL. Key and value are both query where they are NULL. Hooks of the module do not run. With .is_causal, which needs an attn_mask,
+   the mask is that of fac_transformer_generate_square_subsequent_mask, which need not be read.
+   errors: ARGUMENT for another module, and .is_causal without a mask; SHAPE; DTYPE
+   source: torch.nn.MultiheadAttention.forward */
+FAC_API FAC_MUST fac_status fac_multihead_attention_forward(fac_module *m, fac_tensor *query, fac_tensor *key,
+                                                            fac_tensor *value, fac_tensor **output,
+                                                            fac_tensor **weights,
+                                                            const fac_multihead_attention_forward_kw *kw);
+/* num_layers copies of a layer one after the other, "layers.0" and so on, and then a norm, if one is given. The references of
+   layer and norm are taken over, also when it fails. The encoder's inputs are src, and mask? and src_key_padding_mask?; the decoder's tgt
+   and memory, and tgt_mask?, memory_mask?, tgt_key_padding_mask? and memory_key_padding_mask?.
+   errors: ARGUMENT for a negative number; what fac_module_copy finds
+   source: torch.nn.TransformerEncoder, torch.nn.TransformerDecoder */
+FAC_API FAC_MUST fac_module *fac_transformer_encoder_new(fac_module *encoder_layer, int64_t num_layers,
+                                                         const fac_transformer_encoder_new_kw *kw);
+FAC_API FAC_MUST fac_module *fac_transformer_decoder_new(fac_module *decoder_layer, int64_t num_layers,
+                                                         const fac_transformer_decoder_new_kw *kw);
+/* A mask [sz, sz] by which each position sees itself and those before: zero, and minus infinity above the diagonal.
+   source: torch.nn.Transformer.generate_square_subsequent_mask */
+FAC_API FAC_MUST fac_tensor *fac_transformer_generate_square_subsequent_mask(
+    int64_t sz, const fac_transformer_generate_square_subsequent_mask_kw *kw);
+
+/* ---- losses ------------------------------------------------------------------------------------------------------- */
+
+/* Of an AdaptiveLogSoftmaxWithLoss: the log-probabilities [N, n_classes] of all classes, and the likeliest class [N], for
+   x [N, in_features].
+   errors: ARGUMENT for another module; SHAPE
+   source: torch.nn.AdaptiveLogSoftmaxWithLoss.log_prob, predict */
+FAC_API FAC_MUST fac_tensor *fac_adaptive_log_softmax_log_prob(fac_module *m, fac_tensor *x);
+FAC_API FAC_MUST fac_tensor *fac_adaptive_log_softmax_predict(fac_module *m, fac_tensor *x);
+/* Gives a TripletMarginWithDistanceLoss another distance; a loss with one of its own cannot be copied.
+   errors: ARGUMENT for another module, and no function
+   source: torch.nn.TripletMarginWithDistanceLoss, distance_function */
+FAC_API FAC_MUST fac_status fac_triplet_margin_with_distance_loss_set_distance(
+    fac_module *m, fac_tensor *(*distance)(void *context, fac_tensor *a, fac_tensor *b), void *context);
+
+/* ---- from text ---------------------------------------------------------------------------------------------------- */
 
 /* Makes a module from what one would write in Python: "Conv2d(3, 8, kernel_size=3, padding='same')", or
-   "Sequential(Linear(784, 10), ReLU())". "nn." may stand before a name. The caller owns the result; NULL on failure.
-   errors: NOT_FOUND for a name that is no layer, loss or Sequential; FORMAT for what cannot be read; those of the
-           module */
+   "Sequential(Linear(784, 10), ReLU())", ModuleList([...]), ModuleDict({'a': ...}), TransformerEncoder(...). "nn." may stand before
+   a name. The caller owns the result; NULL on failure.
+   errors: NOT_FOUND for a name that is no layer, loss or container; FORMAT for what cannot be read; those of the module */
 FAC_API FAC_MUST fac_module *fac_parse_module(const char *text);
 
 /* ---- gradients of many parameters -------------------------------------------------------------------------------- */

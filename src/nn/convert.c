@@ -1,6 +1,7 @@
 /* Moving and casting a module's tensors, and copying whole modules. */
 #include "core/guard.h"
 #include "keywords_gen.h"
+#include "nn/computed.h"
 #include "nn/module.h"
 #include <facula/ops.h>
 #include <stdatomic.h>
@@ -168,6 +169,7 @@ static fac_status remember(copies *c, void *from, void *to) {
 }
 
 static fac_status copy_slot(copies *c, fac_module *to, const fac_slot *s) {
+    if (s->kind == FAC_SLOT_COMPUTED) return fac__computed_slot(to, s->name);
     fac_scope scope = fac_scope_begin();
     fac_tensor *t = s->tensor ? copied(c, s->tensor) : NULL;
     fac_status st = FAC_OK;
@@ -211,7 +213,8 @@ static fac_status copy_into(copies *c, fac_module *to, fac_module *m) {
         fac_module *child = copy_tree(c, m->children.v[i].module);
         if (!child || !fac_module_add(to, m->children.v[i].name, child)) return fac_error();
     }
-    return copy_state(to, m);
+    FAC_TRY(copy_state(to, m));
+    return fac__computed_copy(to, m);
 }
 
 static fac_module *copy_tree(copies *c, fac_module *m) {

@@ -61,6 +61,58 @@ fac_status fac__adaptive_max_pool_all(fac_tensor *x, fac_ints size, fac_tensor *
 fac_tensor *fac__max_unpool_forward(fac_tensor *x, fac_tensor *indices, fac_ints kernel, fac_ints stride,
                                     fac_ints padding);
 
+fac_status fac__check_fractional_max_pool(fac_module *m, fac_ints kernel, fac_ints size, fac_floats ratio);
+fac_status fac__fractional_max_pool_all(fac_tensor *x, fac_ints kernel, fac_ints size, fac_floats ratio,
+                                        fac_tensor *samples, fac_tensor **out);
+
+/* ---- recurrent networks (layers/rnn.c) ---- */
+
+typedef enum fac_rnn_module {
+    FAC_RNN_MODULE_TANH,
+    FAC_RNN_MODULE_RELU,
+    FAC_RNN_MODULE_LSTM,
+    FAC_RNN_MODULE_GRU
+} fac_rnn_module;
+
+/* gates: how many times `hidden` rows weights have. */
+fac_status fac__build_rnn(fac_module *m, int64_t gates, int64_t in, int64_t hidden, int64_t proj, int64_t layers,
+                          bool bias, double dropout, bool bidirectional, fac_dtype dtype, fac_device device);
+/* h, c and batch_sizes may be NULL. */
+fac_status fac__rnn_forward_all(fac_module *m, fac_rnn_module kind, fac_tensor *x, fac_tensor *h, fac_tensor *c,
+                                fac_tensor *batch_sizes, int64_t layers, bool bias, bool batch_first, double dropout,
+                                bool bidirectional, int64_t hidden, int64_t proj, fac_tensor **out);
+fac_status fac__build_rnn_cell(fac_module *m, int64_t gates, int64_t in, int64_t hidden, bool bias, fac_dtype dtype,
+                               fac_device device);
+fac_tensor *fac__rnn_cell_forward(fac_module *m, fac_rnn_module kind, fac_tensor *x, fac_tensor *h, int64_t hidden);
+fac_status fac__lstm_cell_forward_all(fac_module *m, fac_tensor *x, fac_tensor *h, fac_tensor *c, int64_t hidden,
+                                      fac_tensor **out);
+
+/* ---- attention and transformers (layers/attention.c, layers/transformer.c) ---- */
+
+fac_status fac__build_attention(fac_module *m, int64_t dim, int64_t heads, double dropout, bool bias, bool bias_kv,
+                                int64_t kdim, int64_t vdim, fac_dtype dtype, fac_device device);
+fac_tensor *fac__attention_forward(fac_module *m, fac_tensor *q, fac_tensor *k, fac_tensor *v, fac_tensor *padding,
+                                   fac_tensor *mask, int64_t dim, int64_t heads, double dropout, bool zero_attn,
+                                   bool batch_first, bool causal);
+fac_status fac__attention_forward_all(fac_module *m, fac_tensor *q, fac_tensor *k, fac_tensor *v, fac_tensor *padding,
+                                      fac_tensor *mask, int64_t dim, int64_t heads, double dropout, bool zero_attn,
+                                      bool batch_first, bool causal, fac_tensor **out);
+fac_status fac__build_transformer_layer(fac_module *m, bool decoder, int64_t dim, int64_t heads, int64_t feedforward,
+                                        double dropout, double eps, bool batch_first, bool bias, fac_dtype dtype,
+                                        fac_device device);
+fac_tensor *fac__encoder_layer_forward(fac_module *m, fac_tensor *x, fac_tensor *mask, fac_tensor *padding,
+                                       const char *activation, bool norm_first);
+fac_tensor *fac__decoder_layer_forward(fac_module *m, fac_tensor *x, fac_tensor *memory, fac_tensor *mask,
+                                       fac_tensor *memory_mask, fac_tensor *padding, fac_tensor *memory_padding,
+                                       const char *activation, bool norm_first);
+fac_status fac__build_transformer(fac_module *m, int64_t dim, int64_t heads, int64_t encoders, int64_t decoders,
+                                  int64_t feedforward, double dropout, const char *activation, double eps,
+                                  bool batch_first, bool norm_first, bool bias, fac_dtype dtype, fac_device device);
+fac_tensor *fac__transformer_forward(fac_module *m, fac_tensor *src, fac_tensor *tgt, fac_tensor *src_mask,
+                                     fac_tensor *tgt_mask, fac_tensor *memory_mask, fac_tensor *src_padding,
+                                     fac_tensor *tgt_padding, fac_tensor *memory_padding, int64_t dim,
+                                     bool batch_first);
+
 /* ---- normalisation and dropout (layers/norm.c) ---- */
 
 fac_status fac__build_batch_norm(fac_module *m, int64_t channels, bool affine, bool bias, bool running, fac_dtype dtype,
@@ -101,5 +153,21 @@ fac_tensor *fac__kl_div_forward(fac_tensor *input, fac_tensor *target, bool log_
                                 const char *reduction_name);
 fac_tensor *fac__multilabel_soft_margin_loss_forward(fac_tensor *input, fac_tensor *target, fac_tensor *weight,
                                                      int64_t reduction);
+fac_status fac__build_linear_cross_entropy(fac_module *m, int64_t in, int64_t classes, fac_ints sizes, bool bias,
+                                           fac_tensor *weight, fac_dtype dtype, fac_device device);
+fac_tensor *fac__linear_cross_entropy_forward(fac_module *m, fac_tensor *x, fac_tensor *target, fac_tensor *weight,
+                                              int64_t classes, fac_ints sizes, int64_t reduction, int64_t ignore_index,
+                                              double smoothing);
+fac_status fac__build_triplet_margin_with_distance(fac_module *m, double margin);
+fac_tensor *fac__triplet_margin_with_distance_forward(fac_module *m, fac_tensor *anchor, fac_tensor *positive,
+                                                      fac_tensor *negative, double margin, bool swap,
+                                                      int64_t reduction);
+
+/* ---- many classes (layers/adaptive.c) ---- */
+
+fac_status fac__build_adaptive_softmax(fac_module *m, int64_t in, int64_t classes, fac_ints cutoffs, double div_value,
+                                       bool head_bias, fac_dtype dtype, fac_device device);
+fac_status fac__adaptive_softmax_forward_all(fac_module *m, fac_tensor *x, fac_tensor *target, int64_t classes,
+                                             fac_ints cutoffs, fac_tensor **out);
 
 #endif
