@@ -8,9 +8,9 @@
 extern "C" {
 #endif
 
-/* The factor by which the standard deviation of weights grows behind a nonlinearity: "linear", "conv1d" ... "conv_transpose3d",
-   "sigmoid" 1, "tanh" 5/3, "relu" sqrt(2), "leaky_relu" sqrt(2 / (1 + param^2)), with a slope of 0.01 unless given, "selu"
-   3/4. NAN on failure.
+/* The factor by which the standard deviation of weights grows behind a nonlinearity: "linear", "conv1d" ...
+   "conv_transpose3d", "sigmoid" 1, "tanh" 5/3, "relu" sqrt(2), "leaky_relu" sqrt(2 / (1 + param^2)), with a slope
+   of 0.01 unless given, "selu" 3/4. NAN on failure.
    errors: ARGUMENT for another word
    source: torch.nn.init.calculate_gain */
 FAC_API double fac_init_calculate_gain(const char *nonlinearity, const fac_init_calculate_gain_kw *kw);
@@ -35,14 +35,14 @@ FAC_API fac_tensor *fac_init_eye(fac_tensor *t);
    errors: SHAPE; ARGUMENT if groups does not divide out
    source: torch.nn.init.dirac_ */
 FAC_API fac_tensor *fac_init_dirac(fac_tensor *t, const fac_init_dirac_kw *kw);
-/* Uniform in gain * sqrt(6 / (fan_in + fan_out)), or normal of standard deviation gain * sqrt(2 / (fan_in + fan_out)): fans
-   are sizes 1 and 0, times the sizes behind.
+/* Uniform in gain * sqrt(6 / (fan_in + fan_out)), or normal of standard deviation gain * sqrt(2 / (fan_in +
+   fan_out)): fans are sizes 1 and 0, times the sizes behind.
    errors: SHAPE if t has fewer than two dimensions
    source: Glorot, Bengio 2010; torch.nn.init.xavier_uniform_, xavier_normal_ */
 FAC_API fac_tensor *fac_init_xavier_uniform(fac_tensor *t, const fac_init_xavier_uniform_kw *kw);
 FAC_API fac_tensor *fac_init_xavier_normal(fac_tensor *t, const fac_init_xavier_normal_kw *kw);
-/* Uniform in gain * sqrt(3 / fan), or normal of standard deviation gain / sqrt(fan): fan is that of .mode, "fan_in" or "fan_out",
-   gain that of .nonlinearity with the slope .a. A tensor without elements is left as it is.
+/* Uniform in gain * sqrt(3 / fan), or normal of standard deviation gain / sqrt(fan): fan is that of .mode, "fan_in"
+   or "fan_out", gain that of .nonlinearity with the slope .a. A tensor without elements is left as it is.
    errors: SHAPE; ARGUMENT for another word
    source: He et al. 2015; torch.nn.init.kaiming_uniform_, kaiming_normal_ */
 FAC_API fac_tensor *fac_init_kaiming_uniform(fac_tensor *t, const fac_init_kaiming_uniform_kw *kw);

@@ -1,5 +1,6 @@
-/* Parameters and buffers that are computed of others whenever their module runs: parametrised, normed and pruned ones. The slot of the
-   tensor stays where it was, so that layers find it; what it is made of are slots and children beside it. */
+/* Parameters and buffers that are computed of others whenever their module runs: parametrised, normed and pruned
+   ones. The slot of the tensor stays where it was, so that layers find it; what it is made of are slots and
+   children beside it. */
 #ifndef FAC_SRC_NN_COMPUTED_H
 #define FAC_SRC_NN_COMPUTED_H
 

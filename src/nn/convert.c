@@ -13,8 +13,8 @@ bool fac_set_overwrite_module_params(bool on) { return atomic_exchange(&overwrit
 /* What a tensor becomes, in the innermost scope; t itself if nothing changes. */
 typedef fac_tensor *(*convert_fn)(const void *context, fac_tensor *t);
 
-/* A parameter keeps its identity (its data is swapped) unless the process asked for new objects. Its gradient follows,
-   with its own requires_grad. */
+/* A parameter keeps its identity (its data is swapped) unless the process asked for new objects. Its gradient
+   follows, with its own requires_grad. */
 static fac_status convert_parameter(fac_slot *slot, convert_fn fn, const void *context) {
     FAC_NO_GRAD(g);
     fac_tensor *t = slot->tensor, *r = fn(context, t), *grad = fac_grad_of(t);
@@ -229,7 +229,8 @@ static fac_module *copy_tree(copies *c, fac_module *m) {
     }
     fac_module *to = fac_module_new(m->cls);
     if (!to) return NULL;
-    /* What `init` has added lives until the copy's state, or the `destroy` of a copy that failed, needs it no more. */
+    /* What `init` has added lives until the copy's state, or the `destroy` of a copy that failed, needs it no
+       more. */
     const fac_module added = {.slots = to->slots, .children = to->children};
     memset(&to->slots, 0, sizeof to->slots);
     memset(&to->children, 0, sizeof to->children);

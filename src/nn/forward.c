@@ -73,8 +73,8 @@ static fac_tensor *run_forward_hooks(fac_module *m, fac_tensor *x, fac_tensor *y
     return y && fac__hooks_each(m->hooks, FAC_MODULE_HOOK_FORWARD, visit_forward_hook, &f) == FAC_OK ? f.y : NULL;
 }
 
-/* One call's bridge from a tensor hook to module hooks of one kind; it lives in the graph through a custom function, so that
-   it is freed with it. */
+/* One call's bridge from a tensor hook to module hooks of one kind; it lives in the graph through a custom
+   function, so that it is freed with it. */
 typedef struct bridge {
     fac_module *m; /* owned */
     int kind;

@@ -1,5 +1,5 @@
-/* Kinds of modules that are described (modules.yaml): a class with a table of its constructor's arguments, from which the library
-   shows a module, makes one from text, and checks what is given. */
+/* Kinds of modules that are described (modules.yaml): a class with a table of its constructor's arguments, from
+   which the library shows a module, makes one from text, and checks what is given. */
 #ifndef FAC_SRC_NN_KIND_H
 #define FAC_SRC_NN_KIND_H
 
@@ -67,7 +67,8 @@ fac_module *fac__nn_make(const fac_nn_kind *kind, const void *arguments, fac_ten
 fac_status fac__nn_ints(const char *constructor, const char *name, int64_t *out, size_t n, fac_ints given);
 fac_status fac__nn_list(const char *constructor, const char *name, fac_nn_list *out, fac_ints given);
 fac_status fac__nn_floats(const char *constructor, const char *name, fac_nn_floats *out, fac_floats given);
-/* Refuses a number of inputs that is not in least ... most, and inputs that must be there and are NULL; `names` tells them. */
+/* Refuses a number of inputs that is not in least ... most, and inputs that must be there and are NULL; `names`
+   tells them. */
 fac_status fac__nn_inputs(fac_module *m, fac_tensors inputs, const char *names, size_t least, size_t most);
 /* The `describe` of described kinds. */
 void fac__nn_describe(fac_module *m, char *buf, size_t size);

@@ -1,5 +1,5 @@
-/* What the described modules (modules.yaml) call: what makes their parameters, refuses their arguments and computes them where one
-   operator does not. */
+/* What the described modules (modules.yaml) call: what makes their parameters, refuses their arguments and computes
+   them where one operator does not. */
 #ifndef FAC_SRC_NN_LAYERS_H
 #define FAC_SRC_NN_LAYERS_H
 

@@ -7,7 +7,8 @@
 #include <facula/io.h>
 #include <facula/nn.h>
 
-/* A computed tensor is made of other parts before the module runs (computed.h); it is no part that is listed, saved or moved. */
+/* A computed tensor is made of other parts before the module runs (computed.h); it is no part that is listed, saved
+   or moved. */
 typedef enum { FAC_SLOT_PARAMETER, FAC_SLOT_BUFFER, FAC_SLOT_COMPUTED } fac_slot_kind;
 
 typedef struct fac_slot {
@@ -67,7 +68,8 @@ void fac__module_free_parts(const fac_module *m);
 /* Puts t in a slot (counted); the old tensor is released. */
 void fac__slot_set(fac_slot *s, fac_tensor *t);
 
-/* Every slot (or module) of m and below, in order; visit returns a status that stops the walk. `path` is the dotted name. */
+/* Every slot (or module) of m and below, in order; visit returns a status that stops the walk. `path` is the dotted
+   name. */
 typedef fac_status (*fac_slot_visit)(void *context, const char *path, fac_module *owner, fac_slot *slot);
 fac_status fac__module_walk_slots(fac_module *m, fac_slot_visit visit, void *context);
 

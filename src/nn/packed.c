@@ -23,8 +23,9 @@ fac_status(fac_rnn_pack_padded_sequence)(fac_tensor *input, fac_tensor *lengths,
     FAC_TRY(fac__open_rnn_pack_padded_sequence_kw(&k, kw));
     FAC_CHECK(out, FAC_ERR_ARGUMENT, "rnn_pack_padded_sequence: out is NULL");
     *out = (fac_packed_sequence){0};
-    lengths = fac_to(lengths, .dtype = FAC_I64);
-    if (!lengths) return fac_error();
+    if (!fac__open(input, "rnn_pack_padded_sequence", "input") ||
+        !fac__open(lengths, "rnn_pack_padded_sequence", "lengths") || !(lengths = fac_to(lengths, .dtype = FAC_I64)))
+        return fac_error();
     if (k.enforce_sorted) return pack(input, lengths, k.batch_first, out);
     fac_sort_result s = fac_sort(lengths, .descending = true);
     if (!s.indices) return fac_error();
@@ -71,8 +72,8 @@ fac_status(fac_rnn_pack_sequence)(fac_tensors sequences, fac_packed_sequence *ou
     fac_tensor *lengths =
         fac_empty(FAC_INTS((int64_t)sequences.n), .dtype = FAC_I64, .device = fac_device_make(FAC_CPU, -1));
     for (size_t i = 0; i < sequences.n && lengths; i++) {
-        FAC_CHECK(sequences.v[i] && fac_tensor_ndim(sequences.v[i]) > 0, FAC_ERR_SHAPE,
-                  "rnn_pack_sequence: sequence %zu is NULL or a number", i);
+        if (!fac__open(sequences.v[i], "rnn_pack_sequence", "sequences")) return fac_error();
+        FAC_CHECK(fac_tensor_ndim(sequences.v[i]) > 0, FAC_ERR_SHAPE, "rnn_pack_sequence: sequence %zu is a number", i);
         ((int64_t *)fac_tensor_data(lengths))[i] = fac_tensor_size(sequences.v[i], 0);
     }
     return fac_rnn_pack_padded_sequence(fac_pad_sequence(sequences), lengths, out, .enforce_sorted = k.enforce_sorted);
@@ -102,10 +103,11 @@ fac_tensors(fac_rnn_unpad_sequence)(fac_tensor *padded, fac_tensor *lengths, con
     const fac_tensors none = {NULL, 0};
     fac_rnn_unpad_sequence_kw k;
     if (fac_error() || fac__open_rnn_unpad_sequence_kw(&k, kw)) return none;
-    if (!padded || !lengths || fac_tensor_ndim(padded) < 2 || fac_tensor_ndim(lengths) != 1 ||
+    if (!fac__open(padded, "rnn_unpad_sequence", "padded") || !fac__open(lengths, "rnn_unpad_sequence", "lengths"))
+        return none;
+    if (fac_tensor_ndim(padded) < 2 || fac_tensor_ndim(lengths) != 1 ||
         fac_tensor_size(padded, k.batch_first ? 0 : 1) != fac_tensor_size(lengths, 0)) {
-        if (!fac_error())
-            FAC_FAIL(FAC_ERR_SHAPE, "rnn_unpad_sequence: there should be one length for each padded sequence");
+        FAC_FAIL(FAC_ERR_SHAPE, "rnn_unpad_sequence: there should be one length for each padded sequence");
         return none;
     }
     return rows_of(padded, lengths, k.batch_first);

@@ -1,5 +1,6 @@
-/* Parametrisations: parameters that are the results of modules. Module m holds a ModuleDict "parametrizations" with a list for each
-   name, of the modules through which the originals go, and of the originals as parameters or buffers. */
+/* Parametrisations: parameters that are the results of modules. Module m holds a ModuleDict "parametrizations" with
+   a list for each name, of the modules through which the originals go, and of the originals as parameters or
+   buffers. */
 #include "keywords_gen.h"
 #include "nn/computed.h"
 #include <facula/nn_utils.h>

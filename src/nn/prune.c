@@ -1,5 +1,5 @@
-/* Pruning: parameters that are the product of what is learned and a mask of zeros and ones. Pruning again masks more of what the mask
-   has left. */
+/* Pruning: parameters that are the product of what is learned and a mask of zeros and ones. Pruning again masks
+   more of what the mask has left. */
 #include "keywords_gen.h"
 #include "nn/computed.h"
 #include <facula/nn_utils.h>

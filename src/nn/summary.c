@@ -41,7 +41,8 @@ static int64_t operations_of(fac_module *m, const fac_tensor *x, const fac_tenso
     return 0;
 }
 
-/* Projections in, scores and their product with the values, of self-attention; the projection out is a module of its own. */
+/* Projections in, scores and their product with the values, of self-attention; the projection out is a module of
+   its own. */
 static int64_t attention_of(fac_module *m, const fac_tensor *x) {
     const int n = fac_tensor_ndim(x);
     const int64_t dim = fac_tensor_size(x, -1), weights = numel_of(m, "in_proj_weight") + numel_of(m, "q_proj_weight") +

@@ -196,6 +196,51 @@ USE(use_forward_all, {
 })
 USE(use_state_set, (void)!(fac_state_set(names, "late", dead)))
 USE(use_cross_entropy_loss_new, (void)!(fac_cross_entropy_loss_new(dead)))
+static fac_module *parameters, *parameter_dict, *attention, *adaptive, *gru;
+USE(use_init_uniform, (void)!fac_init_uniform(dead))
+USE(use_init_normal, (void)!fac_init_normal(dead))
+USE(use_init_trunc_normal, (void)!fac_init_trunc_normal(dead))
+USE(use_init_constant, (void)!fac_init_constant(dead, 1))
+USE(use_init_ones, (void)!fac_init_ones(dead))
+USE(use_init_zeros, (void)!fac_init_zeros(dead))
+USE(use_init_eye, (void)!fac_init_eye(dead))
+USE(use_init_dirac, (void)!fac_init_dirac(dead))
+USE(use_init_xavier_uniform, (void)!fac_init_xavier_uniform(dead))
+USE(use_init_xavier_normal, (void)!fac_init_xavier_normal(dead))
+USE(use_init_kaiming_uniform, (void)!fac_init_kaiming_uniform(dead))
+USE(use_init_kaiming_normal, (void)!fac_init_kaiming_normal(dead))
+USE(use_init_orthogonal, (void)!fac_init_orthogonal(dead))
+USE(use_init_sparse, (void)!fac_init_sparse(dead, 0.5))
+USE(use_parameter_list_new, (void)!fac_parameter_list_new(FAC_TENSORS(dead)))
+USE(use_parameter_list_append, (void)!fac_parameter_list_append(parameters, dead))
+USE(use_parameter_list_set, (void)!fac_parameter_list_set(parameters, 0, dead))
+USE(use_parameter_list_extend, (void)!(fac_parameter_list_extend(parameters, FAC_TENSORS(dead))))
+USE(use_parameter_dict_set, (void)!fac_parameter_dict_set(parameter_dict, "late", dead))
+USE(use_multihead_attention_forward, {
+    fac_tensor *y;
+    (void)!(fac_multihead_attention_forward(attention, dead, NULL, NULL, &y, NULL));
+})
+USE(use_adaptive_log_prob, (void)!fac_adaptive_log_softmax_log_prob(adaptive, dead))
+USE(use_adaptive_predict, (void)!fac_adaptive_log_softmax_predict(adaptive, dead))
+USE(use_rnn_pack_padded_sequence, {
+    fac_packed_sequence p;
+    (void)!(fac_rnn_pack_padded_sequence(live, dead, &p));
+})
+USE(use_rnn_pack_sequence, {
+    fac_packed_sequence p;
+    (void)!(fac_rnn_pack_sequence(FAC_TENSORS(dead), &p));
+})
+USE(use_rnn_unpad_sequence, {
+    fac_tensors l = fac_rnn_unpad_sequence(dead, live);
+    (void)l;
+})
+USE(use_rnn_forward_packed, {
+    const fac_packed_sequence in = {live, live, NULL, NULL};
+    fac_packed_sequence out;
+    (void)!(fac_rnn_forward_packed(gru, &in, dead, NULL, &out, NULL, NULL));
+})
+USE(use_prune_custom_from_mask, (void)!(fac_prune_custom_from_mask(linear, "weight", dead)))
+USE(use_module_summary, (void)!(fac_module_summary(relu, FAC_TENSORS(dead), stderr)))
 USE(use_clip_grad_norm, (void)!(fac_clip_grad_norm(FAC_TENSORS(dead), 1)))
 USE(use_clip_grad_value, (void)!(fac_clip_grad_value(FAC_TENSORS(dead), 1)))
 USE(use_optimizer_add_group, (void)!(fac_optimizer_add_group(optimizer, FAC_TENSORS(dead), FAC_OPTIONS())))
@@ -351,6 +396,34 @@ static const struct {
     ROW(use_forward_all, "ReLU"),
     ROW(use_state_set, "fac_state_set"),
     ROW(use_cross_entropy_loss_new, "fac_module_add"),
+    ROW(use_init_uniform, "uniform_"),
+    ROW(use_init_normal, "normal_"),
+    ROW(use_init_trunc_normal, "init_trunc_normal"),
+    ROW(use_init_constant, "fill_"),
+    ROW(use_init_ones, "fill_"),
+    ROW(use_init_zeros, "fill_"),
+    ROW(use_init_eye, "init_eye"),
+    ROW(use_init_dirac, "init_dirac"),
+    ROW(use_init_xavier_uniform, "init_xavier_uniform"),
+    ROW(use_init_xavier_normal, "init_xavier_normal"),
+    ROW(use_init_kaiming_uniform, "init_kaiming_uniform"),
+    ROW(use_init_kaiming_normal, "init_kaiming_normal"),
+    ROW(use_init_orthogonal, "init_orthogonal"),
+    ROW(use_init_sparse, "init_sparse"),
+    ROW(use_parameter_list_new, "fac_module_add"),
+    ROW(use_parameter_list_append, "fac_module_add"),
+    ROW(use_parameter_list_set, "fac_module_set_tensor"),
+    ROW(use_parameter_list_extend, "fac_module_add"),
+    ROW(use_parameter_dict_set, "fac_module_add"),
+    ROW(use_multihead_attention_forward, "multihead_attention_forward"),
+    ROW(use_adaptive_log_prob, "adaptive_log_softmax_log_prob"),
+    ROW(use_adaptive_predict, "adaptive_log_softmax_predict"),
+    ROW(use_rnn_pack_padded_sequence, "rnn_pack_padded_sequence"),
+    ROW(use_rnn_pack_sequence, "rnn_pack_sequence"),
+    ROW(use_rnn_unpad_sequence, "rnn_unpad_sequence"),
+    ROW(use_rnn_forward_packed, "GRU"),
+    ROW(use_prune_custom_from_mask, "prune_custom_from_mask"),
+    ROW(use_module_summary, "ReLU"),
     ROW(use_clip_grad_norm, "fac_clip_grad_norm"),
     ROW(use_clip_grad_value, "fac_clip_grad_value"),
     ROW(use_optimizer_add_group, "fac_optimizer"),
@@ -429,6 +502,11 @@ static void make_companions(void) {
     live = fac_set_requires_grad(fac_tensor_of(1, 2, 3), true);
     linear = fac_linear_new(3, 3);
     relu = fac_relu_new();
+    parameters = fac_parameter_list_new(FAC_TENSORS(fac_ones(FAC_INTS(2))));
+    parameter_dict = fac_parameter_dict_new();
+    attention = fac_multihead_attention_new(4, 2);
+    adaptive = fac_adaptive_log_softmax_with_loss_new(4, 8, 2);
+    gru = fac_gru_new(2, 2);
     optimizer = fac_sgd_new(linear, 0.1);
     names = fac_state_new();
     strcpy(saved + sizeof saved - 7, "XXXXXX");
@@ -441,8 +519,8 @@ static void release_companions(void) {
     unlink(saved);
     fac_state_free(names);
     fac_optimizer_release(optimizer);
-    fac_module_release(relu);
-    fac_module_release(linear);
+    fac_module *const made[] = {relu, linear, parameters, parameter_dict, attention, adaptive, gru};
+    for (size_t i = 0; i < FAC_COUNT(made); i++) fac_module_release(made[i]);
 }
 
 static void assert_live_is_untouched(void) {

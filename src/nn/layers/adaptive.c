@@ -1,5 +1,5 @@
-/* AdaptiveLogSoftmaxWithLoss: frequent classes have outputs of their own in the head; the others lie in clusters, of which each has one
-   output in the head and a network of two layers, the smaller the rarer its classes are. */
+/* AdaptiveLogSoftmaxWithLoss: frequent classes have outputs of their own in the head; the others lie in clusters,
+   of which each has one output in the head and a network of two layers, the smaller the rarer its classes are. */
 #include "modules_gen.h"
 #include "nn/kind.h"
 #include "nn/layers.h"
@@ -151,7 +151,8 @@ fac_tensor *fac_adaptive_log_softmax_log_prob(fac_module *m, fac_tensor *x) {
     return y ? fac_yield(s, y) : NULL;
 }
 
-/* A row whose likeliest output of the head is one of the shortlist needs no more: no class of a cluster is likelier than the cluster. */
+/* A row whose likeliest output of the head is one of the shortlist needs no more: no class of a cluster is likelier
+   than the cluster. */
 fac_tensor *fac_adaptive_log_softmax_predict(fac_module *m, fac_tensor *x) {
     const fac__adaptive_log_softmax_with_loss *o = options_of(m, x, "adaptive_log_softmax_predict");
     if (!o) return NULL;

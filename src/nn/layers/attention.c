@@ -30,7 +30,8 @@ static fac_status add_glorot(fac_module *m, const char *name, int64_t out, int64
     return fac__add_uniform(m, name, FAC_INTS(out, in), bound, wanted, dtype, device);
 }
 
-/* Normal, by Glorot's rule for [1, 1, dim]: the fans are dim of both sizes 1, so that the deviation is sqrt(2 / (2 dim)). */
+/* Normal, by Glorot's rule for [1, 1, dim]: the fans are dim of both sizes 1, so that the deviation is sqrt(2 / (2
+   dim)). */
 static fac_status add_bias_kv(fac_module *m, const char *name, int64_t dim, bool wanted, fac_dtype dtype,
                               fac_device device) {
     if (!wanted) return FAC_OK;
@@ -172,7 +173,8 @@ static fac_tensor *causal_mask(int64_t rows, int64_t columns, fac_dtype dtype, f
     return fac_triu(fac_full(FAC_INTS(rows, columns), -INFINITY, .dtype = dtype, .device = device), .diagonal = 1);
 }
 
-/* Both masks as one of four dimensions, with columns for the keys that are added; `causal` stays where there is nothing but it. */
+/* Both masks as one of four dimensions, with columns for the keys that are added; `causal` stays where there is
+   nothing but it. */
 static fac_status join_masks(call *a, int64_t added, bool explicit) {
     if (a->padding && !(a->padding = to_add(a, a->padding, "key_padding_mask"))) return fac_error();
     if (a->mask && !(a->mask = to_add(a, a->mask, "attn_mask"))) return fac_error();

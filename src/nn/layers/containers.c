@@ -141,7 +141,8 @@ fac_status fac_module_dict_clear(fac_module *dict) {
 
 /* ---- parameters ---- */
 
-/* One line for each: "(0): Parameter containing: [torch.float32 of size 2x3]", a dictionary's with the name of the type. */
+/* One line for each: "(0): Parameter containing: [torch.float32 of size 2x3]", a dictionary's with the name of the
+   type. */
 static void describe_parameters(fac_module *self, char *buf, size_t size, bool by_type) {
     static const char *const types[][2] = {{"float32", "Float"}, {"float64", "Double"},    {"float16", "Half"},
                                            {"int64", "Long"},    {"bfloat16", "BFloat16"}, {"int32", "Int"}};
@@ -158,7 +159,8 @@ static void describe_parameters(fac_module *self, char *buf, size_t size, bool b
                                by_type ? type : dtype, by_type ? "Tensor" : "");
         for (int d = 0; d < fac_tensor_ndim(t) && at < size; d++)
             at += (size_t)snprintf(buf + at, size - at, "%s%lld", d ? "x" : "", (long long)fac_tensor_size(t, d));
-        if (cuda && at < size) at += (size_t)snprintf(buf + at, size - at, " (cuda:%d)", fac_tensor_device(t).index_plus - 1);
+        if (cuda && at < size)
+            at += (size_t)snprintf(buf + at, size - at, " (cuda:%d)", fac_tensor_device(t).index_plus - 1);
         if (at < size) at += (size_t)snprintf(buf + at, size - at, "]");
     }
 }
@@ -242,7 +244,10 @@ fac_tensor *fac_parameter_dict_set(fac_module *dict, const char *name, fac_tenso
 
 fac_tensor *fac_parameter_dict_pop(fac_module *dict, const char *name) {
     if (!holds_parameters(dict, &parameter_dict_class) || !fac_module_parameter(dict, name)) return NULL;
-    return fac__module_take_slot(dict, fac__module_slot(dict, name));
+    fac_tensor *t = fac__module_take_slot(dict, fac__module_slot(dict, name));
+    (void)fac_keep(t);
+    fac__handle_unref(t);
+    return t;
 }
 
 fac_status fac_parameter_dict_clear(fac_module *dict) {

@@ -138,7 +138,7 @@ typedef struct own_distance {
 static fac_tensor *distance_forward(fac_module *self, fac_tensors in) {
     const own_distance *d = self->state;
     fac_tensor *y = NULL;
-    if (fac__nn_inputs(self, in, 2, 2)) return NULL;
+    if (fac__nn_inputs(self, in, "a, b", 2, 2)) return NULL;
     FAC_CALLBACK(y = d->fn(d->context, in.v[0], in.v[1]));
     return y;
 }

@@ -107,8 +107,8 @@ fac_tensor *fac__decoder_layer_forward(fac_module *m, fac_tensor *x, fac_tensor 
 /* ---- stacks ---- */
 
 /* The first input goes from layer to layer, the others are the same for all. */
-static fac_tensor *stack_forward(fac_module *self, fac_tensors inputs, size_t least, size_t most) {
-    if (fac__nn_inputs(self, inputs, least, most)) return NULL;
+static fac_tensor *stack_forward(fac_module *self, fac_tensors inputs, const char *names, size_t least, size_t most) {
+    if (fac__nn_inputs(self, inputs, names, least, most)) return NULL;
     fac_tensor *in[6] = {NULL};
     memcpy(in, inputs.v, inputs.n * sizeof *in);
     const fac_module *layers = fac_module_child(self, "layers");
@@ -118,8 +118,13 @@ static fac_tensor *stack_forward(fac_module *self, fac_tensors inputs, size_t le
     return norm ? fac_forward(norm->module, in[0]) : in[0];
 }
 
-static fac_tensor *encoder_forward(fac_module *self, fac_tensors inputs) { return stack_forward(self, inputs, 1, 3); }
-static fac_tensor *decoder_forward(fac_module *self, fac_tensors inputs) { return stack_forward(self, inputs, 2, 6); }
+static fac_tensor *encoder_forward(fac_module *self, fac_tensors inputs) {
+    return stack_forward(self, inputs, "src, mask?, src_key_padding_mask?", 1, 3);
+}
+static fac_tensor *decoder_forward(fac_module *self, fac_tensors inputs) {
+    return stack_forward(self, inputs,
+                         "tgt, memory, tgt_mask?, memory_mask?, tgt_key_padding_mask?, memory_key_padding_mask?", 2, 6);
+}
 
 static const fac_module_class encoder_class = {
     .name = "TransformerEncoder", .version = 1, .forward_many = encoder_forward};
