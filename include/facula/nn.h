@@ -84,7 +84,7 @@ FAC_API fac_module *fac_module_child(fac_module *m, const char *path);
 /* Puts another tensor in the place of a parameter or buffer (NULL: none). */
 FAC_API FAC_MUST fac_status fac_module_set_tensor(fac_module *m, const char *path, fac_tensor *t);
 
-/* ---- running ----------------------------------------------------------------------------------------------------- */
+/* ---- running ---------------------------------------------------------------------------------------------------- */
 
 /* Runs pre-hooks, forward (in its own scope) and hooks. The result belongs to the innermost scope; NULL on
    failure. */
@@ -123,7 +123,7 @@ FAC_API fac_hook *fac_module_register_load_pre_hook(fac_module *m,
                                                     fac_status (*fn)(void *context, fac_module *m, fac_state *state),
                                                     void *context);
 
-/* ---- walking ----------------------------------------------------------------------------------------------------- */
+/* ---- walking ---------------------------------------------------------------------------------------------------- */
 
 /* An ordered list of names and tensors (or modules); it owns a reference of each. */
 typedef struct fac_named {
@@ -171,7 +171,7 @@ FAC_API FAC_MUST fac_status fac_module_apply(fac_module *m, fac_status (*fn)(voi
 /* Elements of all parameters. */
 FAC_API int64_t fac_module_parameter_count(fac_module *m);
 
-/* ---- state ------------------------------------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------------------------------ */
 
 /* Parameters and persistent buffers by path, sharing memory with the module. */
 FAC_API fac_state *fac_module_state_dict(fac_module *m);
@@ -217,7 +217,7 @@ FAC_API FAC_MUST fac_status fac_module_zero_grad(fac_module *m);
 /* Prints the tree as PyTorch does. */
 FAC_API fac_status fac_module_print(fac_module *m, FILE *stream);
 
-/* ---- containers; facula/modules.h has the layers and the losses ---------------------------------------------------- */
+/* ---- containers; facula/modules.h has the layers and the losses ------------------------------------------------- */
 
 /* Runs children "0", "1", ... in turn. Takes over the references in `modules` (also when it fails); a NULL entry is
    an earlier failure. */
@@ -276,7 +276,7 @@ FAC_API fac_tensor *fac_parameter_dict_set(fac_module *dict, const char *name, f
 FAC_API FAC_MUST fac_tensor *fac_parameter_dict_pop(fac_module *dict, const char *name);
 FAC_API FAC_MUST fac_status fac_parameter_dict_clear(fac_module *dict);
 
-/* ---- attention ---------------------------------------------------------------------------------------------------- */
+/* ---- attention -------------------------------------------------------------------------------------------------- */
 
 /* Calls a MultiheadAttention (facula/modules.h) with all that PyTorch's has: writes the output, and with
    .need_weights, the default, the weights [N, L, S], or [N, heads, L, S] without .average_attn_weights, to
@@ -304,7 +304,7 @@ FAC_API FAC_MUST fac_module *fac_transformer_decoder_new(fac_module *decoder_lay
 FAC_API FAC_MUST fac_tensor *fac_transformer_generate_square_subsequent_mask(
     int64_t sz, const fac_transformer_generate_square_subsequent_mask_kw *kw);
 
-/* ---- losses ------------------------------------------------------------------------------------------------------- */
+/* ---- losses ----------------------------------------------------------------------------------------------------- */
 
 /* Of an AdaptiveLogSoftmaxWithLoss: the log-probabilities [N, n_classes] of all classes, and the likeliest class
    [N], for x [N, in_features].
@@ -318,7 +318,7 @@ FAC_API FAC_MUST fac_tensor *fac_adaptive_log_softmax_predict(fac_module *m, fac
 FAC_API FAC_MUST fac_status fac_triplet_margin_with_distance_loss_set_distance(
     fac_module *m, fac_tensor *(*distance)(void *context, fac_tensor *a, fac_tensor *b), void *context);
 
-/* ---- from text ---------------------------------------------------------------------------------------------------- */
+/* ---- from text -------------------------------------------------------------------------------------------------- */
 
 /* Makes a module from what one would write in Python: "Conv2d(3, 8, kernel_size=3, padding='same')", or
    "Sequential(Linear(784, 10), ReLU())", ModuleList([...]), ModuleDict({'a': ...}), TransformerEncoder(...). "nn."
@@ -327,7 +327,7 @@ FAC_API FAC_MUST fac_status fac_triplet_margin_with_distance_loss_set_distance(
            module */
 FAC_API FAC_MUST fac_module *fac_parse_module(const char *text);
 
-/* ---- gradients of many parameters -------------------------------------------------------------------------------- */
+/* ---- gradients of many parameters ------------------------------------------------------------------------------- */
 
 /* Scales all gradients so that their total norm of order norm_type, such as 2 or INFINITY, is at most max_norm. Where
    total_norm points, the norm before is written. One that is not finite leaves the gradients as they are, and is an

@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* ---- packed sequences --------------------------------------------------------------------------------------------- */
+/* ---- packed sequences ------------------------------------------------------------------------------------------- */
 
 /* Sequences of decreasing lengths, step by step and without padding. The tensors belong to the scope in which they
    were made; sorted_indices says which sequence of the caller's each one was, unsorted_indices the reverse; NULL if
@@ -50,7 +50,7 @@ FAC_API FAC_MUST fac_status fac_rnn_forward_packed(fac_module *rnn, const fac_pa
                                                    fac_tensor *c_0, fac_packed_sequence *out, fac_tensor **h_n,
                                                    fac_tensor **c_n);
 
-/* ---- parametrisations --------------------------------------------------------------------------------------------- */
+/* ---- parametrisations ------------------------------------------------------------------------------------------- */
 
 /* Makes a parameter or buffer of m, or what it is made of by now, the result of a module, whose reference is taken
    over, also when it fails. m computes it anew whenever it runs. It is made from "parametrizations.NAME.original",
@@ -96,7 +96,7 @@ FAC_API FAC_MUST fac_status fac_utils_remove_weight_norm(fac_module *m, const fa
 FAC_API FAC_MUST fac_status fac_utils_spectral_norm(fac_module *m, const fac_utils_spectral_norm_kw *kw);
 FAC_API FAC_MUST fac_status fac_utils_remove_spectral_norm(fac_module *m, const fac_utils_remove_spectral_norm_kw *kw);
 
-/* ---- pruning ------------------------------------------------------------------------------------------------------ */
+/* ---- pruning ---------------------------------------------------------------------------------------------------- */
 
 /* Masks a parameter of m: NAME_orig is learned, and NAME is NAME_orig * NAME_mask in every run. `amount` is the
    part in [0, 1] that becomes zero, or with .count how many elements, or channels of a dimension where it is
@@ -123,7 +123,7 @@ FAC_API FAC_MUST fac_status fac_prune_global_unstructured(fac_module *const *mod
 FAC_API FAC_MUST fac_status fac_prune_remove(fac_module *m, const char *name);
 FAC_API bool fac_prune_is_pruned(fac_module *m);
 
-/* ---- joined layers, costs ----------------------------------------------------------------------------------------- */
+/* ---- joined layers, costs --------------------------------------------------------------------------------------- */
 
 /* A new convolution, or linear layer, that does what one and a batch normalisation behind it do, both in
    evaluation. transpose: of a transposed convolution. The caller owns the result.

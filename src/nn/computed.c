@@ -100,6 +100,23 @@ fac_tensor *fac__computed_take(fac_module *m, const char *name, const char *suff
     return s ? fac__module_take_slot(m, s) : NULL;
 }
 
+static fac_status begin_with(fac_module *m, const char *name, const fac_computed *how) {
+    fac_computed *c = fac__computed_begin(m, fac__module_slot(m, name), how->compute);
+    if (!c) return fac_error();
+    c->dim = how->dim, c->iterations = how->iterations, c->eps = how->eps;
+    return fac__compute_all(m, false);
+}
+
+fac_status fac__computed_start(fac_module *m, const char *name, const fac_computed *how, const char *const *suffixes,
+                               fac_status st) {
+    fac_tensor *own = fac__handle_ref(fac__module_slot(m, name)->tensor);
+    if (!st) st = begin_with(m, name, how);
+    if (st && fac__computed_of(m, name)) fac__computed_end(m, name, own);
+    for (; st && *suffixes; suffixes++) fac__handle_unref(fac__computed_take(m, name, *suffixes));
+    fac__handle_unref(own);
+    return st;
+}
+
 /* ---- with the module ---- */
 
 void fac__computed_free(fac_module *m) {

@@ -26,6 +26,10 @@ fac_computed *fac__computed_of(const fac_module *m, const char *name);
 fac_computed *fac__computed_begin(fac_module *m, fac_slot *s, fac_compute_fn compute);
 /* Makes a computed slot a parameter or buffer again, with this tensor. */
 void fac__computed_end(fac_module *m, const char *name, fac_tensor *t);
+/* Begins, with the settings of `how`, where the parts of these suffixes (NULL last) have been added with status st; what has
+   failed by then or fails here leaves the slot and the module as they were. */
+fac_status fac__computed_start(fac_module *m, const char *name, const fac_computed *how, const char *const *suffixes,
+                               fac_status st);
 /* A parameter, or buffer, NAME_suffix of m, with the gradient's flag of t. */
 fac_status fac__computed_part(fac_module *m, const char *name, const char *suffix, fac_tensor *t, bool buffer);
 /* That part, with an error if it is not there; or taken out, the handle going to the caller. */

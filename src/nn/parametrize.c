@@ -1,6 +1,7 @@
 /* Parametrisations: parameters that are the results of modules. Module m holds a ModuleDict "parametrizations" with
    a list for each name, of the modules through which the originals go, and of the originals as parameters or
    buffers. */
+#include "core/tensor_make.h"
 #include "keywords_gen.h"
 #include "nn/computed.h"
 #include <facula/nn_utils.h>
@@ -107,6 +108,24 @@ static fac_status add_list(fac_module *m, const char *name, fac_module *list) {
     return dict && fac_module_dict_set(dict, name, fac_module_keep(list)) ? FAC_OK : fac_error();
 }
 
+/* Takes the list, and the dictionary with the last one, out of m. */
+static void drop_list(fac_module *m, const char *name) {
+    fac_child *all = fac__module_child_of(m, "parametrizations", strlen("parametrizations"));
+    if (!all) return;
+    const fac_child *c = fac__module_child_of(all->module, name, strlen(name));
+    if (c) fac_module_release(fac__module_take_child(all->module, (size_t)(c - all->module->children.v)));
+    if (!all->module->children.n) fac_module_release(fac__module_take_child(m, (size_t)(all - m->children.v)));
+}
+
+/* The tensor is no longer a parameter of m but what its list computes; as before where that fails. */
+static fac_status use_list(fac_module *m, const char *name, fac_module *list) {
+    static const char *const none[] = {NULL};
+    const fac_computed how = {.compute = compute};
+    const fac_status st = fac__computed_start(m, name, &how, none, add_list(m, name, list));
+    if (st) drop_list(m, name);
+    return st;
+}
+
 static fac_status fill_list(fac_module *m, fac_slot *s, fac_module *list, fac_module *p, bool unsafe) {
     fac_tensor *originals[FAC_MODULE_MAX_OUTPUTS] = {NULL};
     size_t n;
@@ -114,10 +133,12 @@ static fac_status fill_list(fac_module *m, fac_slot *s, fac_module *list, fac_mo
     FAC_TRY(invert(p, s->tensor, originals, &n));
     if (!unsafe) FAC_TRY(check_same(s->name, s->tensor, result_of(list, (fac_tensors){originals, n})));
     FAC_TRY(fac_error());
-    FAC_TRY(add_originals(list, s, originals, n));
-    FAC_TRY(add_list(m, s->name, list));
-    if (!fac__computed_begin(m, s, compute)) return fac_error();
-    return fac__compute_all(m, false);
+    fac_tensor *own = s->tensor, *before = fac_detach(own);
+    if (!before) return fac_error();
+    fac_status st = add_originals(list, s, originals, n);
+    if (!st) st = use_list(m, s->name, list);
+    if (st) (void)!fac__set_data(fac__header(own), fac__header(before)); /* of a kind, so that nothing is refused */
+    return st;
 }
 
 static fac_status add_first(fac_module *m, fac_slot *s, fac_module *p, bool unsafe) {
@@ -179,8 +200,6 @@ fac_status(fac_parametrize_remove)(fac_module *m, const char *name, const fac_pa
     fac_tensor *t = what_stays(m, name, list, k.leave_parametrized);
     if (!t) return fac_error();
     fac__computed_end(m, name, t);
-    fac_child *all = fac__module_child_of(m, "parametrizations", strlen("parametrizations"));
-    fac_module_release(fac_module_dict_pop(all->module, name));
-    if (!all->module->children.n) fac_module_release(fac__module_take_child(m, (size_t)(all - m->children.v)));
+    drop_list(m, name);
     return fac_error();
 }

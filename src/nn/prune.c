@@ -117,13 +117,13 @@ static fac_status check_like(const char *what, const fac_tensor *t, const fac_te
     return FAC_OK;
 }
 
-static fac_status begin(fac_module *m, fac_slot *s, fac_tensor *mask) {
-    fac_tensor *orig = s->tensor;
-    char name[128];
-    snprintf(name, sizeof name, "%s", s->name);
-    FAC_TRY(fac__computed_part(m, name, "_orig", orig, s->kind == FAC_SLOT_BUFFER));
-    FAC_TRY(fac__computed_part(m, name, "_mask", mask, true));
-    return fac__computed_begin(m, fac__module_slot(m, name), compute_masked) ? FAC_OK : fac_error();
+static const char *const parts[] = {"_orig", "_mask", NULL};
+
+static fac_status begin(fac_module *m, const char *name, const fac_slot *s, fac_tensor *mask) {
+    const fac_computed how = {.compute = compute_masked};
+    fac_status st = fac__computed_part(m, name, "_orig", s->tensor, s->kind == FAC_SLOT_BUFFER);
+    if (!st) st = fac__computed_part(m, name, "_mask", mask, true);
+    return fac__computed_start(m, name, &how, parts, st);
 }
 
 static fac_tensor *mask_for(fac_module *m, const rule *r, const fac_slot *s, const fac_computed *c) {
@@ -146,12 +146,10 @@ static fac_status apply(fac_module *m, const char *name, const rule *r, const ch
     FAC_SCOPE(scope);
     fac_tensor *mask = mask_for(m, r, s, c);
     if (!mask) return fac_error();
-    if (c) {
-        char full[160];
-        snprintf(full, sizeof full, "%s_mask", name);
-        FAC_TRY(fac_module_set_tensor(m, full, mask));
-    } else
-        FAC_TRY(begin(m, s, mask));
+    if (!c) return begin(m, name, s, mask);
+    char full[160];
+    snprintf(full, sizeof full, "%s_mask", name);
+    FAC_TRY(fac_module_set_tensor(m, full, mask));
     return fac__compute_all(m, false);
 }
 
@@ -280,8 +278,7 @@ fac_status fac_prune_remove(fac_module *m, const char *name) {
     fac_tensor *value = fac_module_value(m, name), *orig = fac__computed_part_of(m, name, "_orig");
     if (!value || !orig || fac_set_data(orig, fac_detach(value))) return fac_error();
     fac__computed_end(m, name, orig);
-    fac__handle_unref(fac__computed_take(m, name, "_orig"));
-    fac__handle_unref(fac__computed_take(m, name, "_mask"));
+    for (const char *const *p = parts; *p; p++) fac__handle_unref(fac__computed_take(m, name, *p));
     return FAC_OK;
 }
 

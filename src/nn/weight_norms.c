@@ -78,6 +78,9 @@ static fac_tensor *learned_copy(fac_tensor *t) {
     return leaf ? fac_set_requires_grad(leaf, true) : NULL;
 }
 
+static const char *const weight_norm_parts[] = {"_g", "_v", NULL};
+static const char *const spectral_parts[] = {"_orig", "_u", "_v", NULL};
+
 fac_status(fac_utils_weight_norm)(fac_module *m, const fac_utils_weight_norm_kw *kw) {
     fac_utils_weight_norm_kw k;
     FAC_TRY(fac_error());
@@ -86,13 +89,11 @@ fac_status(fac_utils_weight_norm)(fac_module *m, const fac_utils_weight_norm_kw 
     if (!s) return fac_error();
     FAC_TRY(settle_dim(s->tensor, &k.dim));
     FAC_SCOPE(scope);
-    FAC_TRY(fac__computed_part(m, k.name, "_g", learned_copy(norm_of(s->tensor, k.dim)), false));
-    s = fac__module_slot(m, k.name);
-    FAC_TRY(fac__computed_part(m, k.name, "_v", learned_copy(s->tensor), false));
-    fac_computed *c = fac__computed_begin(m, fac__module_slot(m, k.name), compute_weight_norm);
-    if (!c) return fac_error();
-    c->dim = k.dim;
-    return fac__compute_all(m, false);
+    const fac_computed how = {.compute = compute_weight_norm, .dim = k.dim};
+    fac_tensor *g = learned_copy(norm_of(s->tensor, k.dim)), *v = learned_copy(s->tensor);
+    fac_status st = fac__computed_part(m, k.name, "_g", g, false);
+    if (!st) st = fac__computed_part(m, k.name, "_v", v, false);
+    return fac__computed_start(m, k.name, &how, weight_norm_parts, st);
 }
 
 /* Ends what `compute` has begun: the present value is a parameter of its own. */
@@ -111,11 +112,10 @@ static fac_status end_with_value(fac_module *m, const char *name, fac_compute_fn
 }
 
 fac_status(fac_utils_remove_weight_norm)(fac_module *m, const fac_utils_remove_weight_norm_kw *kw) {
-    static const char *const suffixes[] = {"_g", "_v", NULL};
     fac_utils_remove_weight_norm_kw k;
     FAC_TRY(fac_error());
     FAC_TRY(fac__open_utils_remove_weight_norm_kw(&k, kw));
-    return end_with_value(m, k.name, compute_weight_norm, "utils_remove_weight_norm", suffixes);
+    return end_with_value(m, k.name, compute_weight_norm, "utils_remove_weight_norm", weight_norm_parts);
 }
 
 /* ---- spectral norm ---- */
@@ -235,20 +235,18 @@ fac_status(fac_utils_spectral_norm)(fac_module *m, const fac_utils_spectral_norm
     char u[160], v[160];
     snprintf(u, sizeof u, "%s_u", k.name);
     snprintf(v, sizeof v, "%s_v", k.name);
-    FAC_TRY(fac__computed_part(m, k.name, "_orig", w, false));
-    FAC_TRY(add_vectors(m, u, v, w, k.dim, k.eps));
-    fac_computed *c = fac__computed_begin(m, fac__module_slot(m, k.name), compute_spectral);
-    if (!c) return fac_error();
-    c->dim = k.dim, c->iterations = k.n_power_iterations, c->eps = k.eps;
-    return fac__compute_all(m, false);
+    const fac_computed how = {
+        .compute = compute_spectral, .dim = k.dim, .iterations = k.n_power_iterations, .eps = k.eps};
+    fac_status st = fac__computed_part(m, k.name, "_orig", w, false);
+    if (!st) st = add_vectors(m, u, v, w, k.dim, k.eps);
+    return fac__computed_start(m, k.name, &how, spectral_parts, st);
 }
 
 fac_status(fac_utils_remove_spectral_norm)(fac_module *m, const fac_utils_remove_spectral_norm_kw *kw) {
-    static const char *const suffixes[] = {"_orig", "_u", "_v", NULL};
     fac_utils_remove_spectral_norm_kw k;
     FAC_TRY(fac_error());
     FAC_TRY(fac__open_utils_remove_spectral_norm_kw(&k, kw));
-    return end_with_value(m, k.name, compute_spectral, "utils_remove_spectral_norm", suffixes);
+    return end_with_value(m, k.name, compute_spectral, "utils_remove_spectral_norm", spectral_parts);
 }
 
 /* ---- orthogonal weights ---- */

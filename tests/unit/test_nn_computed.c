@@ -73,6 +73,33 @@ static void parametrisation_that_changes_the_shape_is_refused(void **state) {
     fac_module_release(m);
 }
 
+static fac_tensor *failing(fac_module *self, fac_tensor *x) {
+    (void)self;
+    return fac_reshape(x, FAC_INTS(7, 11));
+}
+static fac_status to_zeros(fac_module *self, fac_tensor *value, fac_tensor **out, size_t *n) {
+    (void)self;
+    return out[0] = fac_zeros_like(value), *n = 1, fac_error();
+}
+static const fac_module_class failing_class = {
+    .name = "Failing", .version = 1, .forward = failing, .right_inverse = to_zeros};
+
+static void parametrisation_that_fails_leaves_the_module_as_it_was(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_linear_new(3, 3);
+    fac_tensor *w = fac_clone(fac_detach(fac_module_parameter(m, "weight")));
+    assert_int_equal(fac_parametrize_register(m, "weight", fac_module_new(&failing_class), .unsafe = true),
+                     FAC_ERR_SHAPE);
+    fac_error_clear();
+    assert_true(fac_equal(fac_module_parameter(m, "weight"), w));
+    assert_false(fac_parametrize_is_parametrized(m, NULL));
+    assert_null(fac_module_child(m, "parametrizations"));
+    fac_error_clear();
+    assert_int_equal(fac_module_parameter_count(m), 12);
+    fac_module_release(m);
+}
+
 /* ---- norms ----------------------------------------------------------------------------------------------------------- */
 
 static void weight_norm_leaves_the_weight_and_apart_its_length(void **state) {
@@ -255,6 +282,7 @@ static void summary_tells_shapes_and_sums(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(parametrised_weight_is_computed_in_each_run),
               FAC_TEST(parametrisation_that_changes_the_shape_is_refused),
+              FAC_TEST(parametrisation_that_fails_leaves_the_module_as_it_was),
               FAC_TEST(weight_norm_leaves_the_weight_and_apart_its_length),
               FAC_TEST(spectral_norm_makes_the_largest_singular_value_one),
               FAC_TEST(orthogonal_weights_stay_so_while_they_learn),
