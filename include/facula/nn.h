@@ -235,7 +235,7 @@ FAC_API FAC_MUST fac_module *fac_sequential_new(fac_module *const *modules, size
 FAC_API FAC_MUST fac_module *fac_module_list_new(fac_module *const *modules, size_t n);
 FAC_API FAC_MUST fac_module *fac_module_dict_new(void);
 /* Of a ModuleList or a Sequential: how many modules it has, and the one at an index, borrowed; a negative index
-   counts from the end.
+   counts from the end. A failure gives 0 and NULL.
    errors: ARGUMENT for another module; INDEX */
 FAC_API size_t fac_module_list_len(fac_module *list);
 FAC_API fac_module *fac_module_list_get(fac_module *list, int64_t index);
@@ -250,7 +250,7 @@ FAC_API FAC_MUST fac_status fac_module_list_extend(fac_module *list, fac_module 
 FAC_API FAC_MUST fac_module *fac_module_list_pop(fac_module *list, int64_t index);
 /* Of a ModuleDict: the module of a name, borrowed, or whether there is one; fac_module_children lists them all. set
    puts a module in, in the place of one that has the name, and takes over the reference also when it fails; pop
-   takes it out, and the caller owns it.
+   takes it out, and the caller owns it. A failure gives false and NULL.
    errors: ARGUMENT for another module; NOT_FOUND */
 FAC_API fac_module *fac_module_dict_get(fac_module *dict, const char *name);
 FAC_API bool fac_module_dict_has(fac_module *dict, const char *name);
@@ -263,7 +263,8 @@ FAC_API FAC_MUST fac_status fac_module_dict_clear(fac_module *dict);
    source: torch.nn.ParameterList, torch.nn.ParameterDict */
 FAC_API FAC_MUST fac_module *fac_parameter_list_new(fac_tensors parameters);
 FAC_API FAC_MUST fac_module *fac_parameter_dict_new(void);
-/* As of a ModuleList. Results are borrowed, but that of pop is the caller's, to be freed by fac_release.
+/* As of a ModuleList. Results are borrowed, but that of pop is the caller's, to be freed by fac_release. A
+   failure gives 0, false and NULL.
    errors: ARGUMENT for another module; INDEX; AUTOGRAD for a tensor that is no leaf */
 FAC_API size_t fac_parameter_list_len(fac_module *list);
 FAC_API fac_tensor *fac_parameter_list_get(fac_module *list, int64_t index);
@@ -280,14 +281,14 @@ FAC_API FAC_MUST fac_status fac_parameter_dict_clear(fac_module *dict);
 
 /* Calls a MultiheadAttention (facula/modules.h) with all that PyTorch's has: writes the output, and with
    .need_weights, the default, the weights [N, L, S], or [N, heads, L, S] without .average_attn_weights, to
-   *weights, which may be NULL, and is else set to NULL. Key and value are both query where they are NULL. Hooks of
-   the module do not run. With .is_causal, which needs an attn_mask, the mask is that of
+   *out_weights, which may be NULL, and is else set to NULL. Key and value are both query where they are NULL.
+   Hooks of the module do not run. With .is_causal, which needs an attn_mask, the mask is that of
    fac_transformer_generate_square_subsequent_mask, which need not be read.
    errors: ARGUMENT for another module, and .is_causal without a mask; SHAPE; DTYPE
    source: torch.nn.MultiheadAttention.forward */
 FAC_API FAC_MUST fac_status fac_multihead_attention_forward(fac_module *m, fac_tensor *query, fac_tensor *key,
                                                             fac_tensor *value, fac_tensor **output,
-                                                            fac_tensor **weights,
+                                                            fac_tensor **out_weights,
                                                             const fac_multihead_attention_forward_kw *kw);
 /* num_layers copies of a layer one after the other, "layers.0" and so on, and then a norm, if one is given. The
    references of layer and norm are taken over, also when it fails. The encoder's inputs are src, and mask? and
@@ -299,7 +300,8 @@ FAC_API FAC_MUST fac_module *fac_transformer_encoder_new(fac_module *encoder_lay
                                                          const fac_transformer_encoder_new_kw *kw);
 FAC_API FAC_MUST fac_module *fac_transformer_decoder_new(fac_module *decoder_layer, int64_t num_layers,
                                                          const fac_transformer_decoder_new_kw *kw);
-/* A mask [sz, sz] by which each position sees itself and those before: zero, and minus infinity above the diagonal.
+/* A mask [sz, sz] by which each position sees itself and those before: zero, and minus infinity above the diagonal. It
+   belongs to the innermost scope.
    source: torch.nn.Transformer.generate_square_subsequent_mask */
 FAC_API FAC_MUST fac_tensor *fac_transformer_generate_square_subsequent_mask(
     int64_t sz, const fac_transformer_generate_square_subsequent_mask_kw *kw);
@@ -307,7 +309,8 @@ FAC_API FAC_MUST fac_tensor *fac_transformer_generate_square_subsequent_mask(
 /* ---- losses ----------------------------------------------------------------------------------------------------- */
 
 /* Of an AdaptiveLogSoftmaxWithLoss: the log-probabilities [N, n_classes] of all classes, and the likeliest class
-   [N], for x [N, in_features].
+   [N], for x [N, in_features]. Results belong to the
+   innermost scope.
    errors: ARGUMENT for another module; SHAPE
    source: torch.nn.AdaptiveLogSoftmaxWithLoss.log_prob, predict */
 FAC_API FAC_MUST fac_tensor *fac_adaptive_log_softmax_log_prob(fac_module *m, fac_tensor *x);

@@ -32,8 +32,9 @@ FAC_API FAC_MUST fac_status fac_rnn_pack_padded_sequence(fac_tensor *input, fac_
    [N], which may be NULL.
    errors: ARGUMENT for a total_length that is too small
    source: torch.nn.utils.rnn.pad_packed_sequence */
-FAC_API FAC_MUST fac_status fac_rnn_pad_packed_sequence(const fac_packed_sequence *sequence, fac_tensor **padded,
-                                                        fac_tensor **lengths, const fac_rnn_pad_packed_sequence_kw *kw);
+FAC_API FAC_MUST fac_status fac_rnn_pad_packed_sequence(const fac_packed_sequence *sequence, fac_tensor **out_padded,
+                                                        fac_tensor **out_lengths,
+                                                        const fac_rnn_pad_packed_sequence_kw *kw);
 /* Packs sequences [length, *]; fac_pad_sequence pads them. source: torch.nn.utils.rnn.pack_sequence */
 FAC_API FAC_MUST fac_status fac_rnn_pack_sequence(fac_tensors sequences, fac_packed_sequence *out,
                                                   const fac_rnn_pack_sequence_kw *kw);
@@ -42,13 +43,13 @@ FAC_API FAC_MUST fac_status fac_rnn_pack_sequence(fac_tensors sequences, fac_pac
 FAC_API FAC_MUST fac_tensors fac_rnn_unpad_sequence(fac_tensor *padded, fac_tensor *lengths,
                                                     const fac_rnn_unpad_sequence_kw *kw);
 FAC_API FAC_MUST fac_tensors fac_rnn_unpack_sequence(const fac_packed_sequence *sequence);
-/* Runs an RNN, LSTM or GRU over packed sequences: out gets the outputs, *h_n and *c_n, which may be NULL, the last
-   states in the caller's order, as h_0 and c_0 are, which may be NULL.
+/* Runs an RNN, LSTM or GRU over packed sequences: out gets the outputs, *out_h_n and *out_c_n, which may be NULL, the
+   last states in the caller's order, as h_0 and c_0 are, which may be NULL.
    errors: ARGUMENT for another module
    source: torch.nn.LSTM over a PackedSequence */
 FAC_API FAC_MUST fac_status fac_rnn_forward_packed(fac_module *rnn, const fac_packed_sequence *input, fac_tensor *h_0,
-                                                   fac_tensor *c_0, fac_packed_sequence *out, fac_tensor **h_n,
-                                                   fac_tensor **c_n);
+                                                   fac_tensor *c_0, fac_packed_sequence *out, fac_tensor **out_h_n,
+                                                   fac_tensor **out_c_n);
 
 /* ---- parametrisations ------------------------------------------------------------------------------------------- */
 

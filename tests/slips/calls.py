@@ -24,6 +24,7 @@ VALID = {
     "fac_device_type": "FAC_CPU", "int": "0",
     "const char *": '"sum"', "fac_generator *": "slip_generator", "fac_module *": "slip_module", "fac_func": "NULL",
     "fac_sample_loss": "NULL",
+    "fac_packed_sequence *": "NULL", "const fac_packed_sequence *": "NULL", "fac_module *const *": "NULL", "FILE *": "NULL",
     "void *": "NULL", "const fac_state *": "NULL", "fac_tensor **": "&slip_result", "const char *const *": "&slip_path",
 }
 ENUMERATIONS = ("fac_dtype", "fac_layout", "fac_memory_format", "fac_loss_reduction")

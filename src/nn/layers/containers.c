@@ -141,27 +141,42 @@ fac_status fac_module_dict_clear(fac_module *dict) {
 
 /* ---- parameters ---- */
 
-/* One line for each: "(0): Parameter containing: [torch.float32 of size 2x3]", a dictionary's with the name of the
-   type. */
-static void describe_parameters(fac_module *self, char *buf, size_t size, bool by_type) {
+/* "torch.float32", or, as a dictionary has it, "torch.FloatTensor". */
+static void dtype_text(const fac_tensor *t, bool as_type, const char *device, char *buf, size_t size) {
     static const char *const types[][2] = {{"float32", "Float"}, {"float64", "Double"},    {"float16", "Half"},
                                            {"int64", "Long"},    {"bfloat16", "BFloat16"}, {"int32", "Int"}};
+    const char *dtype = fac_dtype_name(fac_tensor_dtype(t)), *type = dtype;
+    for (size_t j = 0; j < FAC_COUNT(types); j++)
+        if (strcmp(types[j][0], dtype) == 0) type = types[j][1];
+    const int n = (int)strcspn(device, ":");
+    if (as_type)
+        snprintf(buf, size, "torch.%.*s%s%sTensor", n, device, n ? "." : "", type);
+    else
+        snprintf(buf, size, "torch.%s", dtype);
+}
+
+static void sizes_text(const fac_tensor *t, char *buf, size_t size) {
+    size_t at = 0;
+    buf[0] = 0;
+    for (int d = 0; d < fac_tensor_ndim(t) && at < size; d++)
+        at += (size_t)snprintf(buf + at, size - at, "%s%lld", d ? "x" : "", (long long)fac_tensor_size(t, d));
+}
+
+/* One line for each: "(0): Parameter containing: [torch.float32 of size 2x3]", with the device behind unless it
+   is the host. */
+static void describe_parameters(fac_module *self, char *buf, size_t size, bool by_type) {
     size_t at = 0;
     buf[0] = 0;
     for (size_t i = 0; i < self->slots.n && at < size; i++) {
         const fac_tensor *t = self->slots.v[i].tensor;
-        const char *dtype = fac_dtype_name(fac_tensor_dtype(t)), *type = dtype;
-        const bool cuda = fac_tensor_device(t).type == FAC_CUDA;
-        for (size_t j = 0; j < FAC_COUNT(types); j++)
-            if (strcmp(types[j][0], dtype) == 0) type = types[j][1];
-        at += (size_t)snprintf(buf + at, size - at, "%s  (%s): Parameter containing: [torch.%s%s%s of size ",
-                               i ? "\n" : "", self->slots.v[i].name, by_type && cuda ? "cuda." : "",
-                               by_type ? type : dtype, by_type ? "Tensor" : "");
-        for (int d = 0; d < fac_tensor_ndim(t) && at < size; d++)
-            at += (size_t)snprintf(buf + at, size - at, "%s%lld", d ? "x" : "", (long long)fac_tensor_size(t, d));
-        if (cuda && at < size)
-            at += (size_t)snprintf(buf + at, size - at, " (cuda:%d)", fac_tensor_device(t).index_plus - 1);
-        if (at < size) at += (size_t)snprintf(buf + at, size - at, "]");
+        const int32_t kind = fac_tensor_device(t).type;
+        char device[32] = "", dtype[64], sizes[160];
+        if (kind != FAC_CPU && kind != FAC_META) fac_device_format(fac_tensor_device(t), device, sizeof device);
+        dtype_text(t, by_type, device, dtype, sizeof dtype);
+        sizes_text(t, sizes, sizeof sizes);
+        at += (size_t)snprintf(buf + at, size - at, "%s  (%s): Parameter containing: [%s of size %s%s%s%s]",
+                               i ? "\n" : "", self->slots.v[i].name, dtype, sizes, *device ? " (" : "", device,
+                               *device ? ")" : "");
     }
 }
 
