@@ -30,7 +30,8 @@ VALID = {
     "fac_value": "fac_value_int(1)", "fac_value *": "a_value()", "const fac_value *": "a_value()",
     "fac_scope *": "a_scope()", "fac_vocab *": "a_vocab()", "const fac_vocab *": "a_vocab()",
     "fac_sampler *": "a_sampler()", "fac_loader *": "a_loader()", "const fac_loader *": "a_loader()",
-    "fac_event *": "an_event()",
+    "fac_event *": "an_event()", "const char *const *": '(const char *const[]){"/none/such"}',
+    "fac_module *const *": "(fac_module *const[]){a_module()}",
 }
 # Types that are passed as zeros: no state is needed to see what NULL elsewhere does.
 ZERO_STRUCT = re.compile(r"^(const )?fac_\w+( \*)?$")
