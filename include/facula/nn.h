@@ -341,6 +341,20 @@ FAC_API FAC_MUST fac_status fac_clip_grad_norm(fac_tensors parameters, double ma
                                                const fac_clip_grad_norm_kw *kw);
 /* Clamps every gradient to [-limit, limit]. */
 FAC_API FAC_MUST fac_status fac_clip_grad_value(fac_tensors parameters, double limit);
+/* The norm of order norm_type of all tensors together, 0 of none, where out_norm points.
+   errors: ARGUMENT if norm_type is not a number; with .error_if_nonfinite = true, if the norm is not finite
+   source: torch.nn.utils.get_total_norm */
+FAC_API FAC_MUST fac_status fac_get_total_norm(fac_tensors tensors, double *out_norm, const fac_get_total_norm_kw *kw);
+/* Scales all gradients as fac_clip_grad_norm does, by a norm that is known; one that is not finite leaves them.
+   errors: ARGUMENT if max_norm or total_norm is negative or not a number
+   source: torch.nn.utils.clip_grads_with_norm_ */
+FAC_API FAC_MUST fac_status fac_clip_grads_with_norm(fac_tensors parameters, double max_norm, double total_norm);
+/* All parameters one after another as one vector, differentiably, and copying such a vector into them, which records
+   nothing.
+   errors: ARGUMENT for no parameters; SHAPE if the vector has another length, when nothing was changed; DTYPE; DEVICE
+   source: torch.nn.utils.parameters_to_vector, vector_to_parameters */
+FAC_API FAC_MUST fac_tensor *fac_parameters_to_vector(fac_tensors parameters);
+FAC_API FAC_MUST fac_status fac_vector_to_parameters(fac_tensor *vector, fac_tensors parameters);
 
 #ifdef __cplusplus
 }

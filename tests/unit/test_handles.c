@@ -243,10 +243,26 @@ USE(use_prune_custom_from_mask, (void)!(fac_prune_custom_from_mask(linear, "weig
 USE(use_module_summary, (void)!(fac_module_summary(relu, FAC_TENSORS(dead), stderr)))
 USE(use_clip_grad_norm, (void)!(fac_clip_grad_norm(FAC_TENSORS(dead), 1)))
 USE(use_clip_grad_value, (void)!(fac_clip_grad_value(FAC_TENSORS(dead), 1)))
+USE(use_get_total_norm, (void)!(fac_get_total_norm(FAC_TENSORS(dead), &(double){0})))
+USE(use_clip_grads_with_norm, (void)!(fac_clip_grads_with_norm(FAC_TENSORS(dead), 1, 1)))
+USE(use_parameters_to_vector, (void)!(fac_parameters_to_vector(FAC_TENSORS(dead))))
+USE(use_vector_to_parameters, (void)!(fac_vector_to_parameters(dead, FAC_TENSORS(dead))))
 USE(use_optimizer_add_group, (void)!(fac_optimizer_add_group(optimizer, FAC_TENSORS(dead), FAC_OPTIONS())))
 USE(use_sgd_of, (void)!(fac_sgd_of(FAC_TENSORS(dead), 0.1)))
 USE(use_adam_of, (void)!(fac_adam_of(FAC_TENSORS(dead), 0.1)))
 USE(use_adamw_of, (void)!(fac_adamw_of(FAC_TENSORS(dead), 0.1)))
+USE(use_rmsprop_of, (void)!(fac_rmsprop_of(FAC_TENSORS(dead), 0.1)))
+USE(use_adagrad_of, (void)!(fac_adagrad_of(FAC_TENSORS(dead), 0.1)))
+USE(use_adadelta_of, (void)!(fac_adadelta_of(FAC_TENSORS(dead), 0.1)))
+USE(use_adamax_of, (void)!(fac_adamax_of(FAC_TENSORS(dead), 0.1)))
+USE(use_nadam_of, (void)!(fac_nadam_of(FAC_TENSORS(dead), 0.1)))
+USE(use_radam_of, (void)!(fac_radam_of(FAC_TENSORS(dead), 0.1)))
+USE(use_rprop_of, (void)!(fac_rprop_of(FAC_TENSORS(dead), 0.1)))
+USE(use_asgd_of, (void)!(fac_asgd_of(FAC_TENSORS(dead), 0.1)))
+USE(use_sparse_adam_of, (void)!(fac_sparse_adam_of(FAC_TENSORS(dead), 0.1)))
+USE(use_adafactor_of, (void)!(fac_adafactor_of(FAC_TENSORS(dead), 0.1)))
+USE(use_muon_of, (void)!(fac_muon_of(FAC_TENSORS(dead), 0.1)))
+USE(use_lbfgs_of, (void)!(fac_lbfgs_of(FAC_TENSORS(dead), 0.1)))
 USE(use_optimizer_of, (void)!(fac_optimizer_of(fac_optimizer_class_of(optimizer), FAC_TENSORS(dead), FAC_OPTIONS())))
 USE(use_loader_new, (void)!fac_loader_new(FAC_TENSORS(dead)))
 USE(use_safetensors_save, (void)!(fac_safetensors_save("/dev/null", &(fac_named_tensor){"x", dead}, 1, NULL, 0)))
@@ -426,10 +442,26 @@ static const struct {
     ROW(use_module_summary, "ReLU"),
     ROW(use_clip_grad_norm, "fac_clip_grad_norm"),
     ROW(use_clip_grad_value, "fac_clip_grad_value"),
+    ROW(use_get_total_norm, "fac_get_total_norm"),
+    ROW(use_clip_grads_with_norm, "fac_clip_grads_with_norm"),
+    ROW(use_parameters_to_vector, "fac_parameters_to_vector"),
+    ROW(use_vector_to_parameters, "fac_vector_to_parameters"),
     ROW(use_optimizer_add_group, "fac_optimizer"),
     ROW(use_sgd_of, "fac_optimizer"),
     ROW(use_adam_of, "fac_optimizer"),
     ROW(use_adamw_of, "fac_optimizer"),
+    ROW(use_rmsprop_of, "fac_optimizer"),
+    ROW(use_adagrad_of, "fac_optimizer"),
+    ROW(use_adadelta_of, "fac_optimizer"),
+    ROW(use_adamax_of, "fac_optimizer"),
+    ROW(use_nadam_of, "fac_optimizer"),
+    ROW(use_radam_of, "fac_optimizer"),
+    ROW(use_rprop_of, "fac_optimizer"),
+    ROW(use_asgd_of, "fac_optimizer"),
+    ROW(use_sparse_adam_of, "fac_optimizer"),
+    ROW(use_adafactor_of, "fac_optimizer"),
+    ROW(use_muon_of, "fac_optimizer"),
+    ROW(use_lbfgs_of, "fac_optimizer"),
     ROW(use_optimizer_of, "fac_optimizer"),
     ROW(use_loader_new, "loader_new"),
     ROW(use_safetensors_save, "safetensors_save"),
