@@ -30,9 +30,9 @@ static bool rmsprop_keeps(const double *values, size_t i, fac_optim_form *form) 
 /* The root of the mean of squares, or of the variance. */
 static fac_tensor *spread(const rmsprop_options *v, const fac_optimizer_update *u, fac_tensor *g) {
     fac_tensor *square = u->state[SQUARE_AVG], *mean = u->state[GRAD_AVG];
-    fac_addcmul_(fac_mul_(square, v->alpha), g, g, .value = 1 - v->alpha);
+    (void)fac_addcmul_(fac_mul_(square, v->alpha), g, g, .value = 1 - v->alpha);
     if (v->centered == 0) return fac_sqrt(square);
-    fac_lerp_(mean, g, 1 - v->alpha);
+    (void)fac_lerp_(mean, g, 1 - v->alpha);
     return fac_sqrt_(fac_addcmul(square, mean, mean, .value = -1));
 }
 
@@ -41,9 +41,9 @@ static fac_status rmsprop_step(const fac_optimizer_update *u) {
     fac_tensor *g = fac__optim_gradient(u, v->maximize != 0, v->weight_decay), *buffer = u->state[MOMENTUM_BUFFER];
     fac_tensor *root = fac_add_(spread(v, u, g), v->eps);
     if (v->momentum > 0)
-        fac_add_(u->parameter, fac_addcdiv_(fac_mul_(buffer, v->momentum), g, root), .alpha = -v->lr);
+        (void)fac_add_(u->parameter, fac_addcdiv_(fac_mul_(buffer, v->momentum), g, root), .alpha = -v->lr);
     else
-        fac_addcdiv_(u->parameter, g, root, .value = -v->lr);
+        (void)fac_addcdiv_(u->parameter, g, root, .value = -v->lr);
     return fac_error();
 }
 
@@ -80,23 +80,23 @@ static fac_status check_adagrad_sparse(const double *values) {
 static void adagrad_sparse_step(const fac_optimizer_update *u, double sign, double rate, double eps) {
     const fac_sparse_rows r = fac__sparse_rows(u->grad);
     fac_tensor *sum = u->state[0];
-    fac_add_(sum, fac__sparse_like(&r, fac_mul(r.values, r.values)));
+    (void)fac_add_(sum, fac__sparse_like(&r, fac_mul(r.values, r.values)));
     fac_tensor *root = fac_add_(fac_sqrt_(fac__sparse_values(&r, sum)), eps);
-    fac_add_(u->parameter, fac__sparse_like(&r, fac_div(r.values, root)), .alpha = -sign * rate);
+    (void)fac_add_(u->parameter, fac__sparse_like(&r, fac_div(r.values, root)), .alpha = -sign * rate);
 }
 
 static fac_status adagrad_step(const fac_optimizer_update *u) {
     FAC_KIND_OPTIONS(adagrad, v, u->options);
     const double rate = v->lr / (1 + (double)(u->step - 1) * v->lr_decay);
     fac_tensor *sum = u->state[0];
-    if (u->fresh && v->initial_accumulator_value != 0) fac_fill_(sum, v->initial_accumulator_value);
+    if (u->fresh && v->initial_accumulator_value != 0) (void)fac_fill_(sum, v->initial_accumulator_value);
     if (fac__header(u->grad)->cls) {
         adagrad_sparse_step(u, v->maximize != 0 ? -1 : 1, rate, v->eps);
         return fac_error();
     }
     fac_tensor *g = fac__optim_gradient(u, v->maximize != 0, v->weight_decay);
-    fac_addcmul_(sum, g, g);
-    fac_addcdiv_(u->parameter, g, fac_add_(fac_sqrt(sum), v->eps), .value = -rate);
+    (void)fac_addcmul_(sum, g, g);
+    (void)fac_addcdiv_(u->parameter, g, fac_add_(fac_sqrt(sum), v->eps), .value = -rate);
     return fac_error();
 }
 
@@ -125,11 +125,11 @@ static fac_status adadelta_step(const fac_optimizer_update *u) {
     FAC_KIND_OPTIONS(adadelta, v, u->options);
     fac_tensor *g = fac__optim_gradient(u, v->maximize != 0, v->weight_decay), *square = u->state[0],
                *deltas = u->state[1];
-    fac_addcmul_(fac_mul_(square, v->rho), g, g, .value = 1 - v->rho);
+    (void)fac_addcmul_(fac_mul_(square, v->rho), g, g, .value = 1 - v->rho);
     fac_tensor *root = fac_sqrt_(fac_add(square, v->eps));
     fac_tensor *delta = fac_mul_(fac_div_(fac_sqrt_(fac_add(deltas, v->eps)), root), g);
-    fac_addcmul_(fac_mul_(deltas, v->rho), delta, delta, .value = 1 - v->rho);
-    fac_add_(u->parameter, delta, .alpha = -v->lr);
+    (void)fac_addcmul_(fac_mul_(deltas, v->rho), delta, delta, .value = 1 - v->rho);
+    (void)fac_add_(u->parameter, delta, .alpha = -v->lr);
     return fac_error();
 }
 
@@ -157,9 +157,9 @@ static fac_status check_adamax(const double *values) {
 static fac_status adamax_step(const fac_optimizer_update *u) {
     FAC_KIND_OPTIONS(adamax, v, u->options);
     fac_tensor *g = fac__optim_gradient(u, v->maximize != 0, v->weight_decay), *mean = u->state[0], *most = u->state[1];
-    fac_lerp_(mean, g, 1 - v->beta1);
-    fac_maximum_out(most, fac_mul_(most, v->beta2), fac_add_(fac_abs(g), v->eps));
-    fac_addcdiv_(u->parameter, mean, most, .value = -v->lr / (1 - pow(v->beta1, (double)u->step)));
+    (void)fac_lerp_(mean, g, 1 - v->beta1);
+    (void)fac_maximum_out(most, fac_mul_(most, v->beta2), fac_add_(fac_abs(g), v->eps));
+    (void)fac_addcdiv_(u->parameter, mean, most, .value = -v->lr / (1 - pow(v->beta1, (double)u->step)));
     return fac_error();
 }
 
@@ -174,7 +174,7 @@ const fac_optim_kind fac__adamax_kind = {.cls = {.name = "Adamax",
 
 /* The gradient with its decay, or none if that is decoupled: then the parameter has shrunk. */
 static fac_tensor *decayed(const fac_optimizer_update *u, bool maximize, double decay, bool decoupled, double rate) {
-    if (decay != 0 && decoupled) fac_mul_(u->parameter, 1 - rate * decay);
+    if (decay != 0 && decoupled) (void)fac_mul_(u->parameter, 1 - rate * decay);
     return fac__optim_gradient(u, maximize, decoupled ? 0 : decay);
 }
 
@@ -206,8 +206,8 @@ static fac_status nadam_step(const fac_optimizer_update *u) {
     *product = (fac__optim_fresh(u, MU_PRODUCT) ? 1 : *product) * mu;
     fac__optim_moments(mean, square, g, v->beta1, v->beta2);
     fac_tensor *root = fac_add_(fac_sqrt_(fac_div(square, 1 - pow(v->beta2, step))), v->eps);
-    fac_addcdiv_(u->parameter, g, root, .value = -v->lr * (1 - mu) / (1 - *product));
-    fac_addcdiv_(u->parameter, mean, root, .value = -v->lr * next / (1 - *product * next));
+    (void)fac_addcdiv_(u->parameter, g, root, .value = -v->lr * (1 - mu) / (1 - *product));
+    (void)fac_addcdiv_(u->parameter, mean, root, .value = -v->lr * next / (1 - *product * next));
     return fac_error();
 }
 
@@ -232,12 +232,12 @@ static fac_status radam_step(const fac_optimizer_update *u) {
     fac_tensor *g = decayed(u, v->maximize != 0, v->weight_decay, v->decoupled_weight_decay != 0, v->lr);
     fac__optim_moments(u->state[EXP_AVG], u->state[EXP_AVG_SQ], g, v->beta1, v->beta2);
     if (length <= 5) {
-        fac_add_(u->parameter, u->state[EXP_AVG], .alpha = -v->lr / left1);
+        (void)fac_add_(u->parameter, u->state[EXP_AVG], .alpha = -v->lr / left1);
         return fac_error();
     }
     const double rect = sqrt((length - 4) * (length - 2) * most / ((most - 4) * (most - 2) * length));
     fac_tensor *root = fac_add_(fac_sqrt(u->state[EXP_AVG_SQ]), v->eps);
-    fac_addcdiv_(u->parameter, u->state[EXP_AVG], root, .value = -v->lr / left1 * sqrt(left2) * rect);
+    (void)fac_addcdiv_(u->parameter, u->state[EXP_AVG], root, .value = -v->lr / left1 * sqrt(left2) * rect);
     return fac_error();
 }
 

@@ -34,11 +34,12 @@ fac_status fac__optim_call_closure(fac_tensor *(*closure)(void *context), void *
 /* That of a class; NULL for one of the program's. */
 const fac_optim_kind *fac__optim_kind_of(const fac_optimizer_class *cls);
 
-#define FAC_OPTIM_KINDS(X)                                                                                 \
-    X(sgd)                                                                                                 \
-    X(adam)                                                                                                \
-    X(adamw) X(rmsprop) X(adagrad) X(adadelta) X(adamax) X(nadam) X(radam) X(rprop) X(asgd) X(sparse_adam) \
-        X(adafactor) X(muon) X(lbfgs)
+#define FAC_OPTIM_KINDS(X) \
+    X(sgd)                 \
+    X(adam)                \
+    X(adamw)               \
+    X(rmsprop)             \
+    X(adagrad) X(adadelta) X(adamax) X(nadam) X(radam) X(rprop) X(asgd) X(sparse_adam) X(adafactor) X(muon) X(lbfgs)
 #define FAC_KIND_DECLARED_(kind) extern FAC_HIDDEN const fac_optim_kind fac__##kind##_kind;
 FAC_OPTIM_KINDS(FAC_KIND_DECLARED_)
 

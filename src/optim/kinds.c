@@ -33,8 +33,8 @@ fac_tensor *fac__optim_gradient(const fac_optimizer_update *u, bool maximize, do
 }
 
 void fac__optim_moments(fac_tensor *mean, fac_tensor *square, fac_tensor *grad, double beta1, double beta2) {
-    fac_lerp_(mean, grad, 1 - beta1);
-    fac_addcmul_(fac_mul_(square, beta2), grad, grad, .value = 1 - beta2);
+    (void)fac_lerp_(mean, grad, 1 - beta1);
+    (void)fac_addcmul_(fac_mul_(square, beta2), grad, grad, .value = 1 - beta2);
 }
 
 double fac__optim_choice(const char *function, const char *keyword, const char *given, const char *const *choices) {

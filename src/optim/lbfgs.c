@@ -12,8 +12,8 @@ static double search_of(const char *given) {
 #define LBFGS(X, Y)                                                                      \
     X(max_iter, 20)                                                                      \
     Y(max_eval, 25, (double)(k.max_eval == FAC_UNSET ? k.max_iter * 5 / 4 : k.max_eval)) \
-    X(tolerance_grad, 1e-7) X(tolerance_change, 1e-9) X(history_size, 100)               \
-        Y(line_search_fn, 0, search_of(k.line_search_fn)) X(maximize, 0)
+    X(tolerance_grad, 1e-7)                                                              \
+    X(tolerance_change, 1e-9) X(history_size, 100) Y(line_search_fn, 0, search_of(k.line_search_fn)) X(maximize, 0)
 FAC_KIND(lbfgs, 1, LBFGS)
 
 static bool is_count(double x) { return x >= 0 && x == floor(x) && x < 0x1p53; }
@@ -116,7 +116,7 @@ fac_status fac__lbfgs_move(const fac_lbfgs_step *s, double t, fac_tensor *direct
     for (size_t i = 0; i < p.n; i++) {
         FAC_SCOPE(scope);
         const int64_t n = fac_tensor_numel(p.v[i]);
-        fac_add_(p.v[i], fac_view_as(fac_narrow(direction, 0, begin, n), p.v[i]), .alpha = t);
+        (void)fac_add_(p.v[i], fac_view_as(fac_narrow(direction, 0, begin, n), p.v[i]), .alpha = t);
         begin += n;
     }
     return fac_error();
@@ -132,12 +132,12 @@ static fac_tensor *newton(const lbfgs *l, fac_tensor *grad) {
     for (size_t i = l->old.n; i-- > 0;) {
         const pair *p = &l->old.v[i];
         al[i] = fac__lbfgs_dot(p->stp, q) * p->ro;
-        fac_add_(q, p->dir, .alpha = -al[i]);
+        (void)fac_add_(q, p->dir, .alpha = -al[i]);
     }
-    fac_mul_(q, l->h_diag);
+    (void)fac_mul_(q, l->h_diag);
     for (size_t i = 0; i < l->old.n; i++) {
         const pair *p = &l->old.v[i];
-        fac_add_(q, p->stp, .alpha = al[i] - fac__lbfgs_dot(p->dir, q) * p->ro);
+        (void)fac_add_(q, p->stp, .alpha = al[i] - fac__lbfgs_dot(p->dir, q) * p->ro);
     }
     fac__free(al);
     return fac_error() ? NULL : q;
@@ -192,7 +192,7 @@ static fac_status iterate(const fac_lbfgs_step *s, lbfgs *l, const lbfgs_options
         FAC_TRY(go(s, l, v, (int64_t)v->max_eval - evals, i == (int64_t)v->max_iter, now, &more));
         evals += more;
         l->func_evals += more;
-        if (evals >= v->max_eval || fac__lbfgs_most(now->grad) <= v->tolerance_grad) break;
+        if ((double)evals >= v->max_eval || fac__lbfgs_most(now->grad) <= v->tolerance_grad) break;
         if (fac__lbfgs_most(l->d) * fabs(l->t) <= v->tolerance_change) break;
         if (fabs(now->loss - l->prev_loss) < v->tolerance_change || fac_error()) break;
     }

@@ -30,7 +30,7 @@ static fac_status look_at(search *s, double t) {
     fac_release(s->now.grad);
     s->now.grad = grad;
     s->now.t = t;
-    for (size_t i = 0; i < p.n && !st; i++) fac_copy_(p.v[i], s->begin[i]);
+    for (size_t i = 0; i < p.n && !st; i++) (void)fac_copy_(p.v[i], s->begin[i]);
     if (!st) s->now.slope = fac__lbfgs_dot(grad, s->d);
     return st ? st : fac_error();
 }

@@ -47,8 +47,8 @@ static fac_tensor *squares(fac_tensor *g, int64_t dim) {
 static fac_tensor *variance(const fac_optimizer_update *u, fac_tensor *g, double weight, double eps1) {
     fac_tensor *row = u->state[ROW_VAR], *col = u->state[COL_VAR], *all = u->state[VARIANCE];
     if (all) return fac_clone(fac_lerp_(all, fac_mul(g, g), weight));
-    fac_lerp_(row, squares(g, -1), weight);
-    fac_lerp_(col, squares(g, -2), weight);
+    (void)fac_lerp_(row, squares(g, -1), weight);
+    (void)fac_lerp_(col, squares(g, -2), weight);
     return fac_div_(fac_matmul(row, col), fac_clamp_(fac_mean(row, .dim = -2, .keepdim = true), .min = eps1));
 }
 
@@ -71,11 +71,11 @@ static fac_status adafactor_step(const fac_optimizer_update *u) {
     if (fac_error() || fac_tensor_numel(p) == 0) return fac_error();
     const double eps1 = v->eps1 < 0 ? smallest(p) : v->eps1, n = (double)u->step;
     const double rate = fmax(v->eps2, root_mean_square(p)) * fmin(v->lr, 1 / sqrt(n));
-    if (v->weight_decay != 0) fac_mul_(p, 1 - v->lr * v->weight_decay);
+    if (v->weight_decay != 0) (void)fac_mul_(p, 1 - v->lr * v->weight_decay);
     fac_tensor *update = variance(u, g, pow(n, v->beta2_decay), eps1);
-    fac_mul_(fac_rsqrt_(fac_clamp_(update, .min = eps1 * eps1)), g);
+    (void)fac_mul_(fac_rsqrt_(fac_clamp_(update, .min = eps1 * eps1)), g);
     const double denominator = fmax(1, root_mean_square(update) / v->d);
-    fac_add_(p, update, .alpha = -rate / denominator);
+    (void)fac_add_(p, update, .alpha = -rate / denominator);
     return fac_error();
 }
 
@@ -92,11 +92,12 @@ const fac_optim_kind fac__adafactor_kind = {
 
 enum { ORIGINAL, MATCH_RMS_ADAMW, SPECTRAL_UNCLAMPED, ADJUSTMENTS };
 static const char *const adjustments[] = {"original", "match_rms_adamw", "spectral_unclamped", NULL};
-#define MUON(X, Y)                                                                              \
-    X(weight_decay, 0.1)                                                                        \
-    X(momentum, 0.95)                                                                           \
-    X(nesterov, 1) X(ns_a, 3.4445) X(ns_b, -4.7750) X(ns_c, 2.0315) X(eps, 1e-7) X(ns_steps, 5) \
-        Y(adjust_lr_fn, 0, adjustment_of(k.adjust_lr_fn))
+#define MUON(X, Y)       \
+    X(weight_decay, 0.1) \
+    X(momentum, 0.95)    \
+    X(nesterov, 1)       \
+    X(ns_a, 3.4445)      \
+    X(ns_b, -4.7750) X(ns_c, 2.0315) X(eps, 1e-7) X(ns_steps, 5) Y(adjust_lr_fn, 0, adjustment_of(k.adjust_lr_fn))
 static double adjustment_of(const char *given) {
     return given ? fac__optim_choice("fac_muon", "adjust_lr_fn", given, adjustments) : ORIGINAL;
 }
@@ -147,10 +148,10 @@ static fac_status muon_step(const fac_optimizer_update *u) {
     FAC_KIND_OPTIONS(muon, v, u->options);
     fac_tensor *p = u->parameter, *mean = u->state[0];
     if (fac_tensor_numel(p) == 0) return FAC_OK;
-    fac_lerp_(mean, u->grad, 1 - v->momentum);
+    (void)fac_lerp_(mean, u->grad, 1 - v->momentum);
     fac_tensor *update = orthogonal(v, v->nesterov != 0 ? fac_lerp(u->grad, mean, v->momentum) : mean);
     const double rate = adjusted(v, (double)fac_tensor_size(p, 0), (double)fac_tensor_size(p, 1));
-    fac_add_(fac_mul_(p, 1 - v->lr * v->weight_decay), update, .alpha = -rate);
+    (void)fac_add_(fac_mul_(p, 1 - v->lr * v->weight_decay), update, .alpha = -rate);
     return fac_error();
 }
 

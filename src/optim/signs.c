@@ -20,13 +20,13 @@ static fac_status check_rprop(const double *values) {
 static fac_status rprop_step(const fac_optimizer_update *u) {
     FAC_KIND_OPTIONS(rprop, v, u->options);
     fac_tensor *prev = u->state[PREV], *size = u->state[STEP_SIZE];
-    if (fac__optim_fresh(u, STEP_SIZE)) fac_fill_(size, v->lr);
+    if (fac__optim_fresh(u, STEP_SIZE)) (void)fac_fill_(size, v->lr);
     fac_tensor *g = fac__optim_gradient(u, v->maximize != 0, 0);
     fac_tensor *sign = fac_sign_(fac_mul(g, prev)), *turned = fac_lt(sign, 0), *same = fac_gt(sign, 0);
     fac_tensor *factor = fac_masked_fill_(fac_masked_fill_(fac_fill_(sign, 1), same, v->etaplus), turned, v->etaminus);
-    fac_clamp_(fac_mul_(size, factor), .min = v->step_size_min, .max = v->step_size_max);
-    fac_copy_(prev, fac_masked_fill(g, turned, 0));
-    fac_addcmul_(u->parameter, fac_sign(prev), size, .value = -1);
+    (void)fac_clamp_(fac_mul_(size, factor), .min = v->step_size_min, .max = v->step_size_max);
+    (void)fac_copy_(prev, fac_masked_fill(g, turned, 0));
+    (void)fac_addcmul_(u->parameter, fac_sign(prev), size, .value = -1);
     return fac_error();
 }
 
@@ -59,11 +59,11 @@ static fac_status asgd_step(const fac_optimizer_update *u) {
     if (fac_error()) return fac_error();
     if (fac__optim_fresh(u, ETA)) *eta = v->lr;
     if (fac__optim_fresh(u, MU)) *mu = 1;
-    fac_add_(fac_mul_(p, 1 - v->lambd * *eta), g, .alpha = -*eta);
+    (void)fac_add_(fac_mul_(p, 1 - v->lambd * *eta), g, .alpha = -*eta);
     if (*mu == 1)
-        fac_copy_(mean, p);
+        (void)fac_copy_(mean, p);
     else
-        fac_add_(mean, fac_mul_(fac_sub(p, mean), *mu));
+        (void)fac_add_(mean, fac_mul_(fac_sub(p, mean), *mu));
     *eta = v->lr / pow(1 + v->lambd * v->lr * (double)u->step, v->alpha);
     *mu = 1 / fmax(1, (double)u->step - v->t0);
     return fac_error();

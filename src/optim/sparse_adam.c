@@ -34,7 +34,7 @@ static fac_status check_sparse(const double *values) { return (void)values, FAC_
 static fac_tensor *moment(const fac_sparse_rows *r, fac_tensor *mean, fac_tensor *values, double beta) {
     fac_tensor *old = fac__sparse_values(r, mean);
     fac_tensor *change = fac_mul_(fac_sub(values, old), 1 - beta);
-    fac_add_(mean, fac__sparse_like(r, change));
+    (void)fac_add_(mean, fac__sparse_like(r, change));
     return fac_add(change, old);
 }
 
@@ -47,7 +47,7 @@ static fac_status step(const fac_optimizer_update *u) {
     fac_tensor *root = fac_sqrt_(moment(&r, u->state[1], fac_mul(r.values, r.values), v->beta2));
     const double n = (double)u->step, left1 = 1 - pow(v->beta1, n), left2 = 1 - pow(v->beta2, n);
     fac_tensor *change = fac_mul_(fac_div_(mean, fac_add_(root, v->eps)), -v->lr * sqrt(left2) / left1);
-    fac_add_(u->parameter, fac__sparse_like(&r, change));
+    (void)fac_add_(u->parameter, fac__sparse_like(&r, change));
     return fac_error();
 }
 
