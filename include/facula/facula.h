@@ -18,6 +18,7 @@
 #include <facula/nn_utils.h>
 #include <facula/ops.h>
 #include <facula/optim.h>
+#include <facula/schedule.h>
 #include <facula/tensor.h>
 #include <facula/types.h>
 

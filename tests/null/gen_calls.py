@@ -32,6 +32,7 @@ VALID = {
     "fac_sampler *": "a_sampler()", "fac_loader *": "a_loader()", "const fac_loader *": "a_loader()",
     "fac_event *": "an_event()", "const char *const *": '(const char *const[]){"/none/such"}',
     "fac_module *const *": "(fac_module *const[]){a_module()}",
+    "fac_event *": "an_event()", "fac_lr_scheduler *": "a_schedule()", "const fac_lr_scheduler *": "a_schedule()",
 }
 # Types that are passed as zeros: no state is needed to see what NULL elsewhere does.
 ZERO_STRUCT = re.compile(r"^(const )?fac_\w+( \*)?$")
