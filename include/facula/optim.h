@@ -255,6 +255,29 @@ typedef struct fac_cosine_schedule {
 } fac_cosine_schedule;
 FAC_API double fac_cosine_lr(const fac_cosine_schedule *s, int64_t step);
 
+/* ---- averages of parameters -------------------------------------------------------------------------------------- */
+
+/* What the average of a parameter becomes when `current` is added to n_averaged earlier ones; NULL with an error. */
+typedef struct fac_average_fn {
+    fac_tensor *(*fn)(void *context, fac_tensor *averaged, fac_tensor *current, int64_t n_averaged);
+    void *context;
+} fac_average_fn;
+/* A module around a copy of m, "module", whose parameters are the mean of those that fac_averaged_model_update has
+   seen, or with .ema_decay = d an exponential one, d old + (1 - d) new, or what .avg_fn says, which must outlive it.
+   Buffers are averaged likewise with .use_buffers = true, else they are the last ones. "n_averaged" is a buffer; it is
+   called, saved, loaded and moved as every module is. The caller owns the result; NULL on failure.
+   errors: ARGUMENT for a decay outside [0, 1], and one beside an avg_fn; as fac_module_copy
+   source: Izmailov et al. 2018; torch.optim.swa_utils.AveragedModel */
+FAC_API FAC_MUST fac_module *fac_averaged_model_new(fac_module *m, const fac_averaged_model_new_kw *kw);
+/* Adds the parameters of m, which are as those that the averaged model was made of.
+   errors: ARGUMENT if `averaged` is no averaged model, or m has other parameters or buffers; SHAPE, when nothing has
+           changed */
+FAC_API FAC_MUST fac_status fac_averaged_model_update(fac_module *averaged, fac_module *m);
+/* Computes the running statistics of all batch normalisations of m anew, as means over all inputs that `next` returns,
+   until it returns NULL without an error; m runs on each, in training mode, without recording.
+   source: torch.optim.swa_utils.update_bn */
+FAC_API FAC_MUST fac_status fac_update_bn(fac_module *m, fac_tensor *(*next)(void *context), void *context);
+
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
 /* Step counts and the tensors of the class as "0.step", "0.exp_avg", ..., and per group its settings

@@ -38,6 +38,7 @@ enum {
 struct fac_module {
     atomic_int refs;
     bool training;
+    bool cumulative; /* of a batch normalisation: its running statistics are means of all batches, whatever its momentum */
     const fac_module_class *cls;
     void *state;
     struct {
@@ -94,6 +95,8 @@ fac_tensor *fac__nn_parameter(fac_module *m, const char *name, fac_ints sizes, f
 fac_status fac__nn_uniform(fac_tensor *t, double bound);
 fac_status fac__nn_normal(fac_tensor *t);
 fac_status fac__nn_fill(fac_tensor *t, double value);
+/* Whether m is a batch normalisation that keeps running statistics. */
+bool fac__nn_has_batch_statistics(fac_module *m);
 /* Releases m if st is an error; returns m or NULL. */
 fac_module *fac__nn_done(fac_module *m, fac_status st);
 

@@ -69,9 +69,18 @@ fac_tensor *fac__batch_norm_forward(fac_module *m, fac_tensor *x, int dims, doub
         FAC_FAIL(FAC_ERR_ARGUMENT, "batch_norm eps must be positive during training, but got %g", eps);
         return NULL;
     }
+    if (m->cumulative) momentum = FAC_UNSET_FLOAT;
     if (training && running && count_batch(m, &momentum)) return NULL;
     return fac_batch_norm(x, slot(m, "weight"), slot(m, "bias"), slot(m, "running_mean"), slot(m, "running_var"),
                           training || !running, momentum == FAC_UNSET_FLOAT ? 0 : momentum, eps, true);
+}
+
+bool fac__nn_has_batch_statistics(fac_module *m) {
+    static const char *const names[] = {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"};
+    bool is = false;
+    for (size_t i = 0; i < FAC_COUNT(names); i++) is |= strcmp(m->cls->name, names[i]) == 0;
+    const fac_slot *mean = is ? fac__module_slot(m, "running_mean") : NULL;
+    return mean && mean->tensor;
 }
 
 fac_tensor *fac__instance_norm_forward(fac_module *m, fac_tensor *x, int dims, int64_t channels, double eps,
