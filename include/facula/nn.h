@@ -349,8 +349,8 @@ FAC_API FAC_MUST fac_status fac_get_total_norm(fac_tensors tensors, double *out_
    errors: ARGUMENT if max_norm or total_norm is negative or not a number
    source: torch.nn.utils.clip_grads_with_norm_ */
 FAC_API FAC_MUST fac_status fac_clip_grads_with_norm(fac_tensors parameters, double max_norm, double total_norm);
-/* All parameters one after another as one vector, differentiably, and copying such a vector into them, which records
-   nothing.
+/* All parameters one after another as one vector, differentiably, which belongs to the innermost scope; and copying
+   such a vector into them, which records nothing.
    errors: ARGUMENT for no parameters; SHAPE if the vector has another length, when nothing was changed; DTYPE; DEVICE
    source: torch.nn.utils.parameters_to_vector, vector_to_parameters */
 FAC_API FAC_MUST fac_tensor *fac_parameters_to_vector(fac_tensors parameters);

@@ -33,7 +33,8 @@ FAC_API FAC_MUST fac_status fac_lr_scheduler_step_metric(fac_lr_scheduler *s, do
    errors: as fac_lr_scheduler_step; ARGUMENT for a negative epoch, or a fraction; UNSUPPORTED for chained, sequential
            and plateau schedules */
 FAC_API FAC_MUST fac_status fac_lr_scheduler_step_to(fac_lr_scheduler *s, double epoch);
-/* How many steps were taken, from 0; and the rate that the schedule set last for a group.
+/* How many steps were taken, from 0; and the rate that the schedule set last for a group: 0 with an error pending if
+   there is none such.
    errors: INDEX if there is no such group */
 FAC_API int64_t fac_lr_scheduler_last_epoch(const fac_lr_scheduler *s);
 FAC_API double fac_lr_scheduler_last_lr(const fac_lr_scheduler *s, size_t group);

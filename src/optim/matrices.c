@@ -55,9 +55,9 @@ static fac_tensor *variance(const fac_optimizer_update *u, fac_tensor *g, double
 static double smallest(fac_tensor *parameter) {
     switch (fac_tensor_dtype(parameter)) {
     case FAC_F64: return DBL_EPSILON;
+    case FAC_F32: return FLT_EPSILON;
     case FAC_F16: return 0x1p-10;
-    case FAC_BF16: return 0x1p-7;
-    default: return FLT_EPSILON;
+    default: return 0x1p-7; /* bfloat16 */
     }
 }
 

@@ -113,7 +113,8 @@ static fac_status sequential_begin(fac_lr_scheduler *s, fac_ints milestones, int
 fac_lr_scheduler *(fac_sequential_lr_new)(fac_optimizer *o, fac_lr_schedulers schedulers, fac_ints milestones,
                                           const fac_sequential_lr_new_kw *kw) {
     fac_sequential_lr_new_kw k = {0};
-    if (!fac_error() && fac__given(o, "optimiser of a schedule")) (void)fac__open_sequential_lr_new_kw(&k, kw);
+    if (!fac_error() && fac__open_sequential_lr_new_kw(&k, kw) == FAC_OK)
+        (void)fac__given(o, "optimiser of a schedule");
     fac_lr_scheduler *s = of_parts(&sequential_kind, o, schedulers, true);
     if (!s || sequential_begin(s, milestones, k.last_epoch) == FAC_OK) return s;
     fac_lr_scheduler_release(s);

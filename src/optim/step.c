@@ -43,7 +43,8 @@ fac_status fac__optim_make_state(const fac_optimizer *o, fac_optim_entry *e, siz
 }
 
 bool fac__optim_wants_master(const fac_optimizer *o, const fac_tensor *parameter) {
-    return o->masters && (parameter->dtype == FAC_F16 || parameter->dtype == FAC_BF16);
+    const fac_dtype d = (fac_dtype)parameter->dtype;
+    return o->masters && fac_dtype_is_floating(d) && fac__dtype_size(d) == 2;
 }
 
 fac_status fac__optim_make_master(const fac_optimizer *o, fac_optim_entry *e) {
