@@ -35,7 +35,7 @@ typedef struct entry {
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *inplace_overload, *device_check;
     char *loop,
         *kernel; /* of a pointwise operator: the loop, or the choice of one; the C function that chooses and runs it */
-    pairs kernels, raw, layouts, grad, unread;
+    pairs kernels, raw, layouts, grad, unread, autocast;
     char **variants, **tags, **updates, **shares, **numbers, **conjugated,
         **output_differentiability; /* NULL-terminated; variants NULL means [function] */
     int positional;                 /* -1: not given */
