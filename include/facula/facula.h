@@ -2,6 +2,7 @@
 #ifndef FACULA_FACULA_H
 #define FACULA_FACULA_H
 
+#include <facula/amp.h>
 #include <facula/autograd.h>
 #include <facula/base.h>
 #include <facula/cuda.h>

@@ -127,7 +127,8 @@ def every_kind_of_object_is_released_once(f):
                   "fac_loader *": [lambda: f.loader_new([f.tensor([1, 2, 3])])], "fac_module *": [lambda: f.relu_new(), lambda: f.module_copy(model)],
                   "fac_lr_scheduler *": [lambda: f.exponential_lr_new(optimizer, 0.9), lambda: f.step_lr_new(optimizer, 2)],
                   "fac_optimizer *": [lambda: f.sgd_new(model, 0.1)], "fac_safetensors *": [lambda: f.safetensors_open(str(folder / "state"))],
-                  "fac_state *": [lambda: f.state_new(), lambda: f.state_load(str(folder / "state")), lambda: f.module_parameters(model)], "fac_event *": [lambda: f.event_new(f.CPU)]}
+                  "fac_state *": [lambda: f.state_new(), lambda: f.state_load(str(folder / "state")), lambda: f.module_parameters(model)], "fac_event *": [lambda: f.event_new(f.CPU)],
+                  "fac_grad_scaler *": [lambda: f.grad_scaler_new()]}
         elsewhere = {"fac_tensor *", "char *", "fac_value *",  # which Python has as other things
                      "fac_cuda_module *", "fac_memory_snapshot *", "fac_caching_allocator *",  # of devices
                      "fac_registration *"}  # stays

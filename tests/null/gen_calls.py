@@ -33,6 +33,7 @@ VALID = {
     "fac_event *": "an_event()", "const char *const *": '(const char *const[]){"/none/such"}',
     "fac_module *const *": "(fac_module *const[]){a_module()}",
     "fac_event *": "an_event()", "fac_lr_scheduler *": "a_schedule()", "const fac_lr_scheduler *": "a_schedule()",
+    "fac_grad_scaler *": "a_scaler()", "const fac_grad_scaler *": "a_scaler()",
 }
 # Types that are passed as zeros: no state is needed to see what NULL elsewhere does.
 ZERO_STRUCT = re.compile(r"^(const )?fac_\w+( \*)?$")

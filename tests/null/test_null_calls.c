@@ -43,6 +43,7 @@ static fac_vocab *a_vocab(void) { return fac_vocab_bytes(); }
 static fac_sampler *a_sampler(void) { return fac_sampler_new(4); }
 static fac_loader *a_loader(void) { return fac_loader_new(some_tensors()); }
 static fac_lr_scheduler *a_schedule(void) { return fac_exponential_lr_new(an_optimizer(), 0.9); }
+static fac_grad_scaler *a_scaler(void) { return fac_grad_scaler_new(); }
 static fac_event *an_event(void) { return fac_event_new(FAC_CUDA); }
 
 #include "null_calls.h"

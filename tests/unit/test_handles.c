@@ -168,6 +168,10 @@ static void apply(fac_tensor *in, fac_tensor *user) {
     (void)!(fac_function_apply(&misusing, user, FAC_TENSORS(in), &out));
 }
 USE(use_function_apply, apply(dead, NULL))
+USE(use_function_apply_cast, {
+    fac_tensor *out = NULL;
+    (void)!(fac_function_apply_cast(&misusing, NULL, FAC_TENSORS(dead), FAC_F32, &out));
+})
 USE(use_function_save, what = SAVE, apply(live, dead))
 USE(use_function_mark_dirty, what = DIRTY, apply(live, dead))
 USE(use_function_mark_non_differentiable, what = PLAIN, apply(live, dead))
@@ -299,6 +303,12 @@ USE(use_value_release, {
     fac_value_release(&v);
 })
 
+USE(use_grad_scaler_scale, {
+    fac_grad_scaler *scaler = fac_grad_scaler_new();
+    (void)fac_grad_scaler_scale(scaler, dead);
+    fac_grad_scaler_release(scaler);
+})
+
 #define ROW(name, op) \
     { #name, op, name }
 /* The function, as the error should name it, and a use. */
@@ -400,6 +410,8 @@ static const struct {
     ROW(use_func_jacfwd, "func_jacfwd"),
     ROW(use_func_hessian, "func_hessian"),
     ROW(use_function_apply, "Misusing"),
+    ROW(use_function_apply_cast, "Misusing"),
+    ROW(use_grad_scaler_scale, "fac_grad_scaler_scale"),
     ROW(use_function_save, "MisusingBackward"),
     ROW(use_function_mark_dirty, "MisusingBackward"),
     ROW(use_function_mark_non_differentiable, "MisusingBackward"),
