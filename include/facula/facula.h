@@ -11,6 +11,7 @@
 #include <facula/data.h>
 #include <facula/device.h>
 #include <facula/dispatch.h>
+#include <facula/dlpack.h>
 #include <facula/func.h>
 #include <facula/init.h>
 #include <facula/io.h>

@@ -141,10 +141,10 @@ def compare_results(f, dtype, pattern, verbose):
     return wrong
 
 
-def recurrent():
+def recurrent(dtype):
     """Recurrent layers and cells, which the database does not have: name, call, inputs; from f32, and from what a layer before them gave."""
     w = [torch.randn(4 * k, n) / 4 for k, n in ((4, 3), (4, 4))] + [torch.randn(16), torch.randn(16)]
-    for first in (torch.float32, torch.bfloat16):
+    for first in (torch.float32, dtype):
         x, h, c = torch.randn(5, 2, 3).to(first), torch.zeros(1, 2, 4).to(first), torch.zeros(1, 2, 4).to(first)
         for name, parts in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1), ("rnn_relu", 1)):
             ws = [t[:4 * parts] for t in w]
@@ -170,14 +170,14 @@ class Call:
 
 def compare_recurrent(f, dtype):
     wrong, counts = 0, collections.Counter()
-    for name, fn, inputs in recurrent():
+    for name, fn, inputs in recurrent(dtype):
         call = Call(fn, inputs)
         found = check_sample(f, call, call, dtype, counts)
-        if found and not (name.startswith("gru ") and "bfloat16" in name):  # where the state is in bf16, PyTorch's result is
+        if found and name != f"gru of {dtype}":  # where the state is a half, PyTorch's result is
             print(f"FAILED  {name}: {found}")
             wrong += 1
     print(f"{counts['compared']} recurrent layers and cells compared")
-    return wrong + (counts["compared"] < 12)
+    return wrong + (counts["compared"] < 10)
 
 
 def compare_lists(f):

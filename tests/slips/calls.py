@@ -25,7 +25,7 @@ VALID = {
     "const char *": '"sum"', "fac_generator *": "slip_generator", "fac_module *": "slip_module", "fac_func": "NULL",
     "fac_packed_sequence *": "NULL", "const fac_packed_sequence *": "NULL", "fac_module *const *": "NULL", "FILE *": "NULL",
     "double *": "&slip_half", "fac_optimizer *": "slip_optimizer", "fac_lr_schedulers": "FAC_SCHEDULERS(NULL)",
-    "fac_sample_loss": "NULL", "fac_grad_scaler *": "NULL",
+    "fac_sample_loss": "NULL", "fac_grad_scaler *": "NULL", "fac_dl_versioned *": "NULL", "fac_dl_managed *": "NULL",
     "void *": "NULL", "const fac_state *": "NULL", "fac_tensor **": "&slip_result", "const char *const *": "&slip_path",
 }
 ENUMERATIONS = ("fac_dtype", "fac_layout", "fac_memory_format", "fac_loss_reduction")

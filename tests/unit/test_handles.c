@@ -308,6 +308,9 @@ USE(use_grad_scaler_scale, {
     (void)fac_grad_scaler_scale(scaler, dead);
     fac_grad_scaler_release(scaler);
 })
+USE(use_to_dlpack, (void)!fac_to_dlpack(dead))
+USE(use_to_dlpack_unversioned, (void)!fac_to_dlpack_unversioned(dead))
+USE(use_dlpack_device, (void)fac_dlpack_device(dead))
 
 #define ROW(name, op) \
     { #name, op, name }
@@ -412,6 +415,9 @@ static const struct {
     ROW(use_function_apply, "Misusing"),
     ROW(use_function_apply_cast, "Misusing"),
     ROW(use_grad_scaler_scale, "fac_grad_scaler_scale"),
+    ROW(use_to_dlpack, "fac_to_dlpack"),
+    ROW(use_to_dlpack_unversioned, "fac_to_dlpack"),
+    ROW(use_dlpack_device, "fac_dlpack_device"),
     ROW(use_function_save, "MisusingBackward"),
     ROW(use_function_mark_dirty, "MisusingBackward"),
     ROW(use_function_mark_non_differentiable, "MisusingBackward"),
