@@ -9,6 +9,7 @@
 #include <facula/cuda_memory.h>
 #include <facula/cuda_race.h>
 #include <facula/data.h>
+#include <facula/dataset.h>
 #include <facula/device.h>
 #include <facula/dispatch.h>
 #include <facula/dlpack.h>

@@ -122,7 +122,8 @@ def every_kind_of_object_is_released_once(f):
         f.state_save(f.module_state_dict(model), str(folder / "state"))
         makers = {"fac_vocab *": [lambda: f.vocab_bytes(), lambda: f.vocab_characters("abc", 3), lambda: f.vocab_bpe("ab ab ab", 8, 300),
                                   lambda: f.vocab_bpe_of("97 98\n", 6)],
-                  "fac_sampler *": [lambda: f.sampler_new(10, True, 1)], "fac_generator *": [lambda: f.generator_new(1)],
+                  "fac_dataset *": [lambda: f.dataset_of_tensors([f.tensor([1, 2, 3])])],
+                  "fac_sampler *": [lambda: f.sampler_new(10, True, 1), lambda: f.sampler_batch(f.sampler_new(10), 2)], "fac_generator *": [lambda: f.generator_new(1)],
                   "fac_corpus *": [lambda: f.corpus_new(C.addressof(paths), 1)],
                   "fac_loader *": [lambda: f.loader_new([f.tensor([1, 2, 3])])], "fac_module *": [lambda: f.relu_new(), lambda: f.module_copy(model)],
                   "fac_lr_scheduler *": [lambda: f.exponential_lr_new(optimizer, 0.9), lambda: f.step_lr_new(optimizer, 2)],

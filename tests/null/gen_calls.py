@@ -34,6 +34,8 @@ VALID = {
     "fac_module *const *": "(fac_module *const[]){a_module()}",
     "fac_event *": "an_event()", "fac_lr_scheduler *": "a_schedule()", "const fac_lr_scheduler *": "a_schedule()",
     "fac_grad_scaler *": "a_scaler()", "const fac_grad_scaler *": "a_scaler()",
+    "fac_event *": "an_event()", "fac_dataset *": "a_dataset()", "const fac_dataset *": "a_dataset()",
+    "const fac_sampler *": "a_sampler()", "fac_dataset *const *": "some_datasets()", "fac_dataset **": "(fac_dataset **)a_buffer()",
 }
 # Types that are passed as zeros: no state is needed to see what NULL elsewhere does.
 ZERO_STRUCT = re.compile(r"^(const )?fac_\w+( \*)?$")

@@ -44,6 +44,12 @@ static fac_sampler *a_sampler(void) { return fac_sampler_new(4); }
 static fac_loader *a_loader(void) { return fac_loader_new(some_tensors()); }
 static fac_lr_scheduler *a_schedule(void) { return fac_exponential_lr_new(an_optimizer(), 0.9); }
 static fac_grad_scaler *a_scaler(void) { return fac_grad_scaler_new(); }
+static fac_dataset *a_dataset(void) { return fac_dataset_of_tensors(some_tensors()); }
+static fac_dataset **some_datasets(void) {
+    fac_dataset **v = a_buffer();
+    v[0] = a_dataset();
+    return v;
+}
 static fac_event *an_event(void) { return fac_event_new(FAC_CUDA); }
 
 #include "null_calls.h"

@@ -269,6 +269,7 @@ USE(use_muon_of, (void)!(fac_muon_of(FAC_TENSORS(dead), 0.1)))
 USE(use_lbfgs_of, (void)!(fac_lbfgs_of(FAC_TENSORS(dead), 0.1)))
 USE(use_optimizer_of, (void)!(fac_optimizer_of(fac_optimizer_class_of(optimizer), FAC_TENSORS(dead), FAC_OPTIONS())))
 USE(use_loader_new, (void)!fac_loader_new(FAC_TENSORS(dead)))
+USE(use_dataset_of_tensors, (void)!fac_dataset_of_tensors(FAC_TENSORS(dead)))
 USE(use_safetensors_save, (void)!(fac_safetensors_save("/dev/null", &(fac_named_tensor){"x", dead}, 1, NULL, 0)))
 static char saved[] = "/tmp/facula_handles_XXXXXX"; /* a file with a tensor x */
 USE(use_safetensors_load, (void)!(fac_safetensors_load(saved, &(fac_named_tensor){"x", dead}, 1)))
@@ -482,6 +483,7 @@ static const struct {
     ROW(use_lbfgs_of, "fac_optimizer"),
     ROW(use_optimizer_of, "fac_optimizer"),
     ROW(use_loader_new, "loader_new"),
+    ROW(use_dataset_of_tensors, "dataset_of_tensors"),
     ROW(use_safetensors_save, "safetensors_save"),
     ROW(use_safetensors_load, "safetensors_load"),
     ROW(use_cuda_launch, "fac_cuda_launch"),
