@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 # What the library itself is linked with, which a program that contains it has to be linked with too: paths, and as flags.
 set(facula_private_libs "")
-foreach(name oneDNN SLEEF jansson zlib)
+foreach(name oneDNN SLEEF png jpeg jansson zlib)
     if(TARGET facula_dep::${name})
         list(APPEND facula_private_libs ${FACULA_${name}_LIBRARY})
     endif()

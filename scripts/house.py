@@ -39,7 +39,8 @@ ROOMS = {
 }
 # The room that a public header speaks for. All others declare what every room may use: values, tensors, devices, operators.
 HEADERS = {"cuda": "backend/cuda/runtime", "cuda_memory": "backend/cuda/runtime", "cuda_race": "backend/cuda/runtime", "nn": "nn",
-           "optim": "optim", "data": "data", "dataset": "data", "io": "io", "amp": "amp", "dlpack": "exchange", "facula": "start"}
+           "optim": "optim", "data": "data", "dataset": "data", "image": "data", "metrics": "data", "io": "io", "files": "io",
+           "amp": "amp", "dlpack": "exchange", "facula": "start"}
 # The room that a generated header speaks for: the lowest that includes it.
 GENERATED = {"ops_gen.h": "ops", "loops_gen.h": "ops", "ops_unread.h": "ops", "keywords_gen.h": "core",
              "modules_gen.h": "nn"}

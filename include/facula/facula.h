@@ -13,9 +13,12 @@
 #include <facula/device.h>
 #include <facula/dispatch.h>
 #include <facula/dlpack.h>
+#include <facula/files.h>
 #include <facula/func.h>
+#include <facula/image.h>
 #include <facula/init.h>
 #include <facula/io.h>
+#include <facula/metrics.h>
 #include <facula/names.h>
 #include <facula/nn.h>
 #include <facula/nn_utils.h>

@@ -35,7 +35,8 @@ VALID = {
     "fac_event *": "an_event()", "fac_lr_scheduler *": "a_schedule()", "const fac_lr_scheduler *": "a_schedule()",
     "fac_grad_scaler *": "a_scaler()", "const fac_grad_scaler *": "a_scaler()",
     "fac_event *": "an_event()", "fac_dataset *": "a_dataset()", "const fac_dataset *": "a_dataset()",
-    "const fac_sampler *": "a_sampler()", "fac_dataset *const *": "some_datasets()", "fac_dataset **": "(fac_dataset **)a_buffer()",
+    "const fac_sampler *": "a_sampler()", "fac_dataset **": "(fac_dataset **)a_buffer()",
+    "fac_tensor_file *": "a_file()", "const fac_tensor_file *": "a_file()", "fac_csv *": "a_table()", "const fac_csv *": "a_table()",
 }
 # Types that are passed as zeros: no state is needed to see what NULL elsewhere does.
 ZERO_STRUCT = re.compile(r"^(const )?fac_\w+( \*)?$")

@@ -270,6 +270,26 @@ USE(use_lbfgs_of, (void)!(fac_lbfgs_of(FAC_TENSORS(dead), 0.1)))
 USE(use_optimizer_of, (void)!(fac_optimizer_of(fac_optimizer_class_of(optimizer), FAC_TENSORS(dead), FAC_OPTIONS())))
 USE(use_loader_new, (void)!fac_loader_new(FAC_TENSORS(dead)))
 USE(use_dataset_of_tensors, (void)!fac_dataset_of_tensors(FAC_TENSORS(dead)))
+USE(use_npy_write, (void)!(fac_npy_write("/dev/null", dead)))
+USE(use_npz_write, {
+    const fac_named_tensor one = {"x", dead};
+    (void)!(fac_npz_write("/dev/null", &one, 1));
+})
+USE(use_wav_write, (void)!(fac_wav_write("/dev/null", dead, 1)))
+USE(use_image_write, (void)!(fac_image_write("/dev/null", dead)))
+USE(use_image_resize, (void)!fac_image_resize(dead, 1, 1))
+USE(use_image_crop, (void)!fac_image_crop(dead, 0, 0, 1, 1))
+USE(use_image_center_crop, (void)!fac_image_center_crop(dead, 1, 1))
+USE(use_image_random_crop, (void)!fac_image_random_crop(dead, 1, 1, 0))
+USE(use_image_flip, (void)!fac_image_flip(dead))
+USE(use_image_random_flip, (void)!fac_image_random_flip(dead, 0))
+USE(use_image_to_float, (void)!fac_image_to_float(dead))
+USE(use_image_normalize, (void)!fac_image_normalize(dead, FAC_FLOATS(0), FAC_FLOATS(1)))
+USE(use_accuracy, (void)fac_accuracy(dead, dead))
+USE(use_confusion_matrix, (void)!fac_confusion_matrix(dead, dead, 2))
+USE(use_confusion_scores, (void)fac_confusion_scores(dead))
+USE(use_auc, (void)fac_auc(dead, dead))
+USE(use_perplexity, (void)fac_perplexity(dead, dead))
 USE(use_safetensors_save, (void)!(fac_safetensors_save("/dev/null", &(fac_named_tensor){"x", dead}, 1, NULL, 0)))
 static char saved[] = "/tmp/facula_handles_XXXXXX"; /* a file with a tensor x */
 USE(use_safetensors_load, (void)!(fac_safetensors_load(saved, &(fac_named_tensor){"x", dead}, 1)))
@@ -484,6 +504,23 @@ static const struct {
     ROW(use_optimizer_of, "fac_optimizer"),
     ROW(use_loader_new, "loader_new"),
     ROW(use_dataset_of_tensors, "dataset_of_tensors"),
+    ROW(use_npy_write, "npy_write"),
+    ROW(use_npz_write, "npz_write"),
+    ROW(use_wav_write, "wav_write"),
+    ROW(use_image_write, "image_write"),
+    ROW(use_image_resize, "image_resize"),
+    ROW(use_image_crop, "image_crop"),
+    ROW(use_image_center_crop, "image_center_crop"),
+    ROW(use_image_random_crop, "image_random_crop"),
+    ROW(use_image_flip, "image_flip"),
+    ROW(use_image_random_flip, "image_random_flip"),
+    ROW(use_image_to_float, "image_to_float"),
+    ROW(use_image_normalize, "image_normalize"),
+    ROW(use_accuracy, "accuracy"),
+    ROW(use_confusion_matrix, "confusion_matrix"),
+    ROW(use_confusion_scores, "confusion_scores"),
+    ROW(use_auc, "auc"),
+    ROW(use_perplexity, "perplexity"),
     ROW(use_safetensors_save, "safetensors_save"),
     ROW(use_safetensors_load, "safetensors_load"),
     ROW(use_cuda_launch, "fac_cuda_launch"),
