@@ -54,7 +54,7 @@ list(FILTER facula_framed_sources EXCLUDE REGEX "/src/(core|dispatch|autograd|ba
 set_property(SOURCE ${facula_framed_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-fno-omit-frame-pointer>)
 list(APPEND facula_small_sources ${facula_sources})
 list(FILTER facula_small_sources INCLUDE REGEX
-     "/gen/|/src/(ops/(composite|batch|sparse)|autograd/formulas|jit|io)/|/cpu/kernels/quantized_linear\\.c$")
+     "/gen/|/src/(ops/(composite|batch|sparse)|autograd/formulas|jit|io)/|/src/data/(dataset|loader|image)|/cpu/kernels/quantized_linear\\.c$")
 list(FILTER facula_small_sources EXCLUDE REGEX "/sparse/(check|host|merge|order|rows)\\.c$") # loops over elements
 set_property(SOURCE ${facula_small_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
 # An error handler that is called from here may throw.

@@ -159,10 +159,12 @@ FAC_API FAC_MUST fac_status fac_state_add(fac_state *s, const char *prefix, cons
 /* A new list of the entries whose names begin with `prefix`, without it; there may be none. Freed with
    fac_state_free. */
 FAC_API fac_state *fac_state_part(const fac_state *s, const char *prefix);
-/* Saves a list as safetensors, atomically, or loads one, checked: tensors on the CPU, in a new list to be freed
-   with fac_state_free, in an order of the file's own; NULL on failure. See facula/io.h.
-   errors: ARGUMENT for an entry without a tensor, as those of fac_module_modules are; as fac_safetensors_save;
-           FORMAT; IO */
+/* Saves a list as safetensors, atomically, or loads one, checked: tensors on the CPU, in a new list to be freed with
+   fac_state_free, in an order of the file's own; NULL on failure. See facula/io.h. Files of torch.save and .npz files
+   are loaded too, and safetensors in parts by an index whose name ends in ".index.json" (facula/files.h); what is no
+   tensor in them is left out.
+   errors: ARGUMENT for an entry without a tensor, as those of fac_module_modules are; as fac_safetensors_save; FORMAT;
+   IO */
 FAC_API FAC_MUST fac_status fac_state_save(const fac_state *s, const char *path);
 FAC_API fac_state *fac_state_load(const char *path);
 /* Calls fn on m and every module below, children first. */

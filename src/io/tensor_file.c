@@ -1,5 +1,9 @@
 /* What all files of several tensors share. */
 #include "io/tensor_file.h"
+#include "base/file.h"
+#include "io/any_file.h"
+#include "io/zip.h"
+#include <unistd.h>
 
 tensor_entry *fac__tensor_file_add(fac_tensor_file *f, const char *name, fac_dtype dtype, const int64_t *sizes,
                                    int ndim) {
@@ -59,4 +63,40 @@ fac_tensor *fac_tensor_file_read(fac_tensor_file *f, size_t i) {
     if (fac_error() || fac_tensor_file_get(f, i, &e)) return NULL;
     if (e.text) return FAC_FAIL(FAC_ERR_ARGUMENT, "entry '%.100s' is no tensor, but '%.100s'", e.name, e.text), NULL;
     return f->read(f, &f->entries.v[i]);
+}
+
+/* ---- of any kind -------------------------------------------------------------------------------------------------------- */
+
+static fac_status begins_as_zip(const char *path, bool *out) {
+    int fd;
+    int64_t n;
+    char first[4];
+    *out = false;
+    FAC_TRY(fac__file_open(path, &fd, &n));
+    fac_status st = n >= 4 ? fac__file_read(fd, path, 0, first, sizeof first) : FAC_OK;
+    if (st == FAC_OK && n >= 4) *out = memcmp(first, "PK\3\4", 4) == 0;
+    close(fd);
+    return st;
+}
+
+static fac_status has_pickle(const char *path, bool *out) {
+    fac_zip z;
+    const fac_status st = fac__zip_open(&z, path, "a file of tensors");
+    *out = false;
+    for (size_t i = 0; i < z.members.n && st == FAC_OK; i++) {
+        const char *slash = strchr(z.members.v[i].name, '/');
+        *out |= slash && strcmp(slash, "/data.pkl") == 0;
+    }
+    fac__zip_close(&z);
+    return st;
+}
+
+fac_tensor_file *fac__tensor_file_open_any(const char *path) {
+    static const char end[] = ".index.json";
+    bool zip, pickle;
+    if (!path) return NULL;
+    const size_t n = strlen(path), m = sizeof end - 1;
+    if (n >= m && strcmp(path + n - m, end) == 0) return fac_safetensors_open_index(path);
+    if (begins_as_zip(path, &zip) || !zip || has_pickle(path, &pickle)) return NULL;
+    return pickle ? fac_pt_open(path) : fac_npz_open(path);
 }

@@ -513,6 +513,35 @@ static void wav_refuses_what_is_none(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "rate is 0");
 }
 
+static void states_are_loaded_from_any_of_them(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_state *loaded = fac_state_load(PUT(pt_nested));
+    assert_no_error();
+    assert_int_equal(loaded->n, 2); /* and numbers and text, which are left out */
+    assert_equal(fac_state_get(loaded, "model.a"), fac_to_dtype(fac_tensor_of(1, 2), FAC_I64));
+    fac_state_free(loaded);
+    loaded = fac_state_load(PUT(npz_packed));
+    assert_equal(fac_state_get(loaded, "a"), grid(FAC_F32));
+    fac_state_free(loaded);
+    const char *path = files_path("parts.index.json"), json[] = "{\"weight_map\": {\"x\": \"part\"}}";
+    files_write(path, json, sizeof json - 1);
+    assert_ok(fac_safetensors_save(files_path("part"), (fac_named_tensor[]){{"x", grid(FAC_F32)}}, 1, NULL, 0));
+    loaded = fac_state_load(path);
+    assert_no_error();
+    assert_equal(fac_state_get(loaded, "x"), grid(FAC_F32));
+    fac_state_free(loaded);
+    assert_null(fac_state_load(PUT(pt_calls)));
+    assert_error(FAC_ERR_UNSUPPORTED, "posix.system");
+    loaded = fac_state_load(PUT(pt_linear));
+    assert_no_error();
+    fac_module *m = fac_linear_new(2, 1, .bias = false);
+    assert_ok(fac_module_load_state_dict(m, loaded));
+    assert_true(fac_equal(fac_module_parameter(m, "weight"), fac_state_get(loaded, "weight")));
+    fac_module_release(m);
+    fac_state_free(loaded);
+}
+
 /* ---- memory --------------------------------------------------------------------------------------------------------------- */
 
 static fac_status use_files(void *context) {
@@ -550,4 +579,5 @@ FAC_TEST_MAIN(FAC_TEST(npy_reads_what_numpy_wrote), FAC_TEST(npy_refuses_what_fa
               FAC_TEST(pt_lays_containers_out_flat), FAC_TEST(pt_refuses_what_would_run_code),
               FAC_TEST(safetensors_in_parts_are_one_file), FAC_TEST(csv_gives_numbers_and_classes),
               FAC_TEST(csv_of_other_forms), FAC_TEST(wav_reads_every_kind_of_number),
-              FAC_TEST(wav_refuses_what_is_none), FAC_TEST(readers_survive_failing_allocations))
+              FAC_TEST(wav_refuses_what_is_none), FAC_TEST(states_are_loaded_from_any_of_them),
+              FAC_TEST(readers_survive_failing_allocations))
