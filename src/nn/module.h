@@ -38,7 +38,8 @@ enum {
 struct fac_module {
     atomic_int refs;
     bool training;
-    bool cumulative; /* of a batch normalisation: its running statistics are means of all batches, whatever its momentum */
+    bool
+        cumulative; /* of a batch normalisation: its running statistics are means of all batches, whatever its momentum */
     const fac_module_class *cls;
     void *state;
     struct {
