@@ -25,12 +25,12 @@ def recorder(callee):
     parameters = ", ".join([p.type.replace("(*", f"(*{p.name}", 1) if "(*" in p.type else f"{p.type} {p.name}" for p in callee.parameters] + [f"const {kw} *kw"])
     lines = [f"{callee.returns} ({callee.name})({parameters}) {{",
              f"    {kw} k;"] + [f"    (void){p.name};" for p in callee.parameters]
-    lines.append(f"    if (fac__open_{callee.struct}_kw(&k, kw)) return ({callee.returns})0;")
+    lines.append(f"    if (fac__open_{callee.struct}_kw(&k, kw)) return ({callee.returns}){{0}};")
     for keyword in callee.keywords:
         if keyword.names[1] and keyword.type != "fac_ints":
             continue  # the list has it
         lines.append(f'    record("{keyword.argument}", {value_of(keyword.type).format(keyword.names[0])});')
-    return "\n".join(lines + [f"    return stop(), ({callee.returns})0;", "}", ""])
+    return "\n".join(lines + [f"    return stop(), ({callee.returns}){{0}};", "}", ""])
 
 
 print("/* Made by recorders.py. */")

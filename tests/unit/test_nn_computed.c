@@ -246,7 +246,7 @@ static void joined_layers_do_what_both_do(void **state) {
                                           {"Linear(3, 4)", "BatchNorm1d(4)"}};
     for (size_t i = 0; i < FAC_COUNT(rows); i++) {
         FAC_SCOPE(s);
-        fac_module *layer = fac_module_from(rows[i][0]), *bn = fac_module_from(rows[i][1]);
+        fac_module *layer = fac_parse_module(rows[i][0]), *bn = fac_parse_module(rows[i][1]);
         fac_tensor *x = i < 2 ? fac_randn(FAC_INTS(2, 3, 6, 6)) : fac_randn(FAC_INTS(5, 3));
         assert_non_null(fac_init_uniform(fac_module_buffer(bn, "running_var"), 0.5, 2));
         assert_non_null(fac_init_normal(fac_module_buffer(bn, "running_mean")));
@@ -269,7 +269,7 @@ static void summary_tells_shapes_and_sums(void **state) {
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
-    fac_module *m = fac_module_from("Sequential(Conv2d(3, 8, 3), Flatten(), Linear(128, 10))");
+    fac_module *m = fac_parse_module("Sequential(Conv2d(3, 8, 3), Flatten(), Linear(128, 10))");
     assert_ok(fac_module_summary(m, FAC_TENSORS(fac_ones(FAC_INTS(2, 3, 6, 6))), f));
     assert_int_equal(fac_module_summary(m, FAC_TENSORS(fac_ones(FAC_INTS(2, 3))), f), FAC_ERR_SHAPE);
     fac_error_clear();

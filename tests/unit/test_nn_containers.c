@@ -117,15 +117,15 @@ static void lists_of_parameters_are_learned(void **state) {
 
 static void text_that_holds_modules_is_read_and_shown_alike(void **state) {
     (void)state;
-    fac_module *m = fac_module_from("ModuleList([Linear(2, 3), Linear(2, 3), ReLU()])");
+    fac_module *m = fac_parse_module("ModuleList([Linear(2, 3), Linear(2, 3), ReLU()])");
     assert_prints(m, "ModuleList(\n"
                      "  (0-1): 2 x Linear(in_features=2, out_features=3, bias=True)\n"
                      "  (2): ReLU()\n)\n");
     fac_module_release(m);
-    m = fac_module_from("nn.ModuleDict({'a': nn.Sequential(nn.ReLU()), \"b\": nn.Tanh(),})");
+    m = fac_parse_module("nn.ModuleDict({'a': nn.Sequential(nn.ReLU()), \"b\": nn.Tanh(),})");
     assert_prints(m, "ModuleDict(\n  (a): Sequential(\n    (0): ReLU()\n  )\n  (b): Tanh()\n)\n");
     fac_module_release(m);
-    m = fac_module_from("TransformerEncoder(TransformerEncoderLayer(8, 2), num_layers=3, norm=LayerNorm(8))");
+    m = fac_parse_module("TransformerEncoder(TransformerEncoderLayer(8, 2), num_layers=3, norm=LayerNorm(8))");
     assert_int_equal(fac_module_list_len(fac_module_child(m, "layers")), 3);
     assert_non_null(fac_module_parameter(m, "norm.weight"));
     fac_module_release(m);
@@ -143,7 +143,7 @@ static void text_that_holds_modules_badly_is_refused(void **state) {
                                           {"TransformerEncoder(ReLU(), 2, num_layers=2)", "given twice"},
                                           {"TransformerDecoder(ReLU(), two)", "a number of layers is missing"}};
     for (size_t i = 0; i < FAC_COUNT(rows); i++) {
-        assert_null(fac_module_from(rows[i][0]));
+        assert_null(fac_parse_module(rows[i][0]));
         assert_error(FAC_ERR_FORMAT, rows[i][1]);
     }
 }

@@ -37,7 +37,7 @@ static void packing_and_padding_give_the_sequences_back(void **state) {
 /* Each sequence alone gives what it gives in a packed batch. */
 static void check_packed(const char *text, bool lstm) {
     FAC_SCOPE(s);
-    fac_module *m = fac_module_from(text);
+    fac_module *m = fac_parse_module(text);
     const int64_t lengths[] = {2, 5, 3};
     fac_tensor *all[3];
     for (int i = 0; i < 3; i++) all[i] = fac_randn(FAC_INTS(lengths[i], 4));
