@@ -36,8 +36,8 @@ FAC_API fac_autocast_guard fac_autocast_begin(const fac_autocast_begin_kw *kw);
 /* Ends it. A pending error does not stop it; one that has ended, or not begun, is harmless. */
 FAC_API void fac_autocast_end(fac_autocast_guard *g);
 #if defined(__GNUC__)
-/* Autocast for the rest of the block: FAC_AUTOCAST(g, .dtype = FAC_F16), where g is any name. */
 #ifdef __cplusplus
+/* Autocast for the rest of the block: FAC_AUTOCAST(g, .dtype = FAC_F16), where g is any name. */
 #define FAC_AUTOCAST(g, ...) \
     fac_autocast_guard g __attribute__((cleanup(fac_autocast_end), unused)) = fac_autocast_begin(__VA_ARGS__)
 #else

@@ -30,14 +30,17 @@ ELSEWHERE = {
         "LinearCrossEntropyLoss": "fac_linear_cross_entropy_loss_new fac_linear_cross_entropy",
     },
     "torch.nn.init": {name: f"fac_init_{name}" for name in ("calculate_gain",)},
-    "torch.optim": {"Optimizer": "fac_optimizer_new", "lr_scheduler": "fac_lr_scheduler_new fac_optimizer_lambda_lr", "LBFGS": "fac_lbfgs_new",
-                    "swa_utils": "fac_averaged_new fac_swa_new"},
+    "torch.optim": {"Optimizer": "fac_optimizer_new", "lr_scheduler": "fac_lr_scheduler_step", "LBFGS": "fac_lbfgs_new",
+                    "swa_utils": "fac_averaged_model_new"},
     "torch.optim.lr_scheduler": {
-        "LRScheduler": "fac_scheduler_new fac_lr_scheduler_new", "LambdaLR": "fac_lambda_lr_new fac_optimizer_lambda_lr",
+        "LRScheduler": "fac_lr_scheduler_step", "LambdaLR": "fac_lambda_lr_new fac_optimizer_lambda_lr",
         "CosineAnnealingLR": "fac_cosine_annealing_lr_new fac_cosine_lr"},
     "torch.utils.data": {
-        "DataLoader": "fac_loader_new", "Dataset": "fac_dataset_new", "RandomSampler": "fac_random_sampler_new fac_sampler_new",
-        "Sampler": "fac_sampler_new", "default_collate": "fac_default_collate fac_collate", "random_split": "fac_random_split fac_dataset_random_split"},
+        "DataLoader": "fac_loader_of fac_loader_new", "BatchSampler": "fac_sampler_batch", "ChainDataset": "fac_dataset_concat",
+        "IterableDataset": "fac_dataset_new", "SequentialSampler": "fac_sampler_new", "StackDataset": "fac_dataset_of_tensors",
+        "SubsetRandomSampler": "fac_sampler_subset", "TensorDataset": "fac_dataset_of_tensors",
+        "WeightedRandomSampler": "fac_sampler_weighted", "DistributedSampler": "fac_sampler_distributed", "Dataset": "fac_dataset_new", "RandomSampler": "fac_random_sampler_new fac_sampler_new",
+        "Sampler": "fac_sampler_new", "default_collate": "fac_loader_set_collate", "random_split": "fac_random_split fac_dataset_random_split"},
 }
 # Names that there will be no function for.
 REASONS = {
@@ -79,7 +82,7 @@ def snake(name):
 def guesses(module, name):
     """What the function would be called."""
     if module == "torch.nn.init":
-        return [f"fac_init_{name}", f"fac_init_{name}_"]
+        return [f"fac_init_{name}", f"fac_init_{name.removesuffix('_')}"] 
     if module == "torch.utils.data":
         return [f"fac_{snake(name)}_new", f"fac_{snake(name)}", f"fac_dataset_{snake(name).replace('_dataset', '')}",
                 f"fac_{snake(name).replace('_dataset', '')}_dataset"]

@@ -44,7 +44,8 @@ VALID_OF = {("fac_sparse_coo_tensor_indices", "indices"): "slip_index_tensor", (
 
 def valid(callee, parameter):
     named = VALID_OF.get((callee.name, parameter.name)) or VALID_NAMED.get((parameter.name, parameter.type)) or VALID_NAMED.get(parameter.name)
-    return named or VALID[parameter.type]
+    # Functions that are no operators are stopped before they look at their objects.
+    return named or VALID.get(parameter.type) or ("NULL" if "*" in parameter.type and not callee.operator else VALID[parameter.type])
 
 
 def call(callee, keywords):
