@@ -12,6 +12,8 @@ fac_status fac__check_probability(double p);
 fac_status fac__check_order(fac_module *m, double low, double high, const char *low_name, const char *high_name);
 /* low must be below high. */
 fac_status fac__check_hardtanh(fac_module *m, double low, double high);
+/* A part of a whole: in [0, 1]. */
+fac_status fac__check_part(fac_module *m, const char *name, double part);
 /* A size of a layer: not negative. */
 fac_status fac__check_size(fac_module *m, const char *name, int64_t size);
 

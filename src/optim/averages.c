@@ -147,7 +147,8 @@ static fac_status run_anew(fac_module *m, const fac_state *modules, fac_tensor *
 
 fac_status fac_update_bn(fac_module *m, fac_tensor *(*next)(void *context), void *context) {
     if (fac_error()) return fac_error();
-    if (!fac__given(m, "module") || !fac__given((const void *)(uintptr_t)next, "function of batches")) return fac_error();
+    if (!fac__given(m, "module") || !fac__given((const void *)(uintptr_t)next, "function of batches"))
+        return fac_error();
     FAC_NO_GRAD(g);
     fac_state *modules = fac_module_modules(m);
     if (!modules) return fac_error();

@@ -18,6 +18,12 @@ fac_status fac__check_hardtanh(fac_module *m, double low, double high) {
     return FAC_OK;
 }
 
+fac_status fac__check_part(fac_module *m, const char *name, double part) {
+    FAC_CHECK(part >= 0 && part <= 1, FAC_ERR_ARGUMENT, "%s: %s should be in [0, 1], but is %g", m->cls->name, name,
+              part);
+    return FAC_OK;
+}
+
 fac_status fac__check_size(fac_module *m, const char *name, int64_t size) {
     FAC_CHECK(size >= 0, FAC_ERR_ARGUMENT, "%s: %s should not be negative, but is %lld", m->cls->name, name,
               (long long)size);
