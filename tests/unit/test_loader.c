@@ -547,7 +547,11 @@ static void a_million_samples_need_no_more_memory_than_some(void **state) {
     }
     assert_no_error();
     assert_int_equal(expected, n);
+#if !defined(__SANITIZE_ADDRESS__) /* which keeps what is freed for a while */
     assert_true(resident() - early < 4096);
+#else
+    (void)early;
+#endif
     fac_loader_release(l);
     fac_dataset_release(d);
 }
