@@ -257,7 +257,7 @@ static void tangents_of_every_operator_in_complex128(void **state) {
     counts c = {0};
     check_all(FAC_C128, &c);
     assert_int_equal(c.wrong, 0);
-    assert_true(c.operators > 600 / ONE_IN && c.refused <= 20);
+    assert_true(c.operators > 500 / ONE_IN && c.refused <= 20);
 }
 
 static const struct CMUnitTest tests[] = {

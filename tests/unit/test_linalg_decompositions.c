@@ -109,6 +109,33 @@ static void eigenvectors_of_symmetric_matrices_are_turned_by_nothing(void **stat
     }
 }
 
+/* Of sizes that are our own and LAPACK's, with numbers whose squares would overflow or vanish, with few different eigenvalues, with
+   none but zero, and graded either way. */
+static void symmetric_matrices_of_any_size_and_scale_have_eigenvectors(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    static const int64_t sizes[] = {1, 2, 3, 7, 8, 9, 16, 31, 32, 33, 64, 65};
+    static const double scales[2][3] = {{1, 1e35, 1e-34}, {1, 1e305, 1e-305}};
+    for (size_t i = 0; i < 6 * FAC_COUNT(sizes); i++) {
+        FAC_SCOPE(each);
+        const int64_t n = sizes[i / 6];
+        const bool wide = i % 6 >= 3;
+        const double scale = scales[wide][i % 3], tolerance = wide ? 1e-13 : 2e-5;
+        fac_tensor *powers = fac_exp2(fac_neg(fac_to_dtype(fac_arange(n), FAC_F64))), *any = symmetric(RANDOM(n, n)),
+                   *graded = fac_mul(fac_mul(any, powers), fac_unsqueeze(powers, 1));
+        fac_tensor *all = fac_stack(FAC_TENSORS(any, fac_round(any), fac_zeros(FAC_SHAPE(n, n), .dtype = FAC_F64),
+                                                eye(n), graded, fac_flip(graded, FAC_INTS(0, 1)))),
+                   *a = fac_to_dtype(all, wide ? FAC_F64 : FAC_F32);
+        fac_linalg_eigh_result r = fac_linalg_eigh(fac_mul(a, scale));
+        fac_tensor *values = fac_div(r.eigenvalues, scale);
+        assert_equal_to(times(a, r.eigenvectors), scaled_columns(r.eigenvectors, values), tolerance);
+        assert_equal_to(times(turned(r.eigenvectors), r.eigenvectors),
+                        fac_to_dtype(fac_expand(eye(n), FAC_SHAPE(6, n, n)), fac_tensor_dtype(a)), tolerance);
+        assert_near(fac_div(fac_linalg_eigvalsh(fac_mul(a, scale)), scale), values, tolerance);
+        assert_equal_to(fac_sort(values).values, values, 0);
+    }
+}
+
 static void eigenvectors_of_others_are_scaled(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -466,7 +493,8 @@ static void power_0_has_a_gradient_of_zeros(void **state) {
 FAC_TEST_MAIN(
     FAC_TEST(qr_factors_are_orthogonal_and_triangular), FAC_TEST(reflections_multiply_to_q),
     FAC_TEST(reflections_look_at_the_sign_of_zero), FAC_TEST(singular_values_and_vectors_multiply_to_the_matrix),
-    FAC_TEST(eigenvectors_of_symmetric_matrices_are_turned_by_nothing), FAC_TEST(eigenvectors_of_others_are_scaled),
+    FAC_TEST(eigenvectors_of_symmetric_matrices_are_turned_by_nothing),
+    FAC_TEST(symmetric_matrices_of_any_size_and_scale_have_eigenvectors), FAC_TEST(eigenvectors_of_others_are_scaled),
     FAC_TEST(least_squares_solve_the_normal_equations), FAC_TEST(pseudo_inverses_meet_penrose),
     FAC_TEST(ranks_count_what_is_above_the_threshold), FAC_TEST(norms_of_a_matrix_are_those_of_its_definition),
     FAC_TEST(the_norm_of_a_matrix_without_elements_is_zero), FAC_TEST(condition_numbers_of_diagonals_are_ratios),

@@ -275,7 +275,12 @@ static fac_tensor *in_blocks(fac_tensor *coo, fac_ints block) {
     const fac_sparse *s = fac__sparse_of(coo);
     const int d = s->sparse_dim;
     int64_t sizes[FAC_MAX_DIMS + 2], inner[FAC_MAX_DIMS + 2];
-    const int64_t z = s->indices->sizes[1], cells = block.v[0] * block.v[1];
+    const int64_t z = s->indices->sizes[1];
+    int64_t cells;
+    if (!fac__mul(block.v[0], block.v[1], &cells))
+        return FAC_FAIL(FAC_ERR_OVERFLOW, "blocks of %lld x %lld elements are too large", (long long)block.v[0],
+                        (long long)block.v[1]),
+               NULL;
     for (int i = 0; i < d; i++) sizes[i] = coo->sizes[i] / (i == d - 2 ? block.v[0] : i == d - 1 ? block.v[1] : 1);
     fac_tensor *row = fac__s_select_int(s->indices, 0, d - 2), *column = fac__s_select_int(s->indices, 0, d - 1),
                *head[3];

@@ -1,7 +1,8 @@
-/* Eigenvalues and eigenvectors: LAPACK's syevd (heevd) of symmetric (Hermitian) matrices, geev of others.
+/* Eigenvalues and eigenvectors: our own of small symmetric matrices, LAPACK's syevd (heevd) of larger (Hermitian) ones, geev of others.
 
    One matrix at a time, batches cut into chunks of whole matrices; each is computed in its own dtype by one thread, so results do not
    depend on the number of threads. A matrix that is not finite is refused before LAPACK sees it. */
+#include "backend/cpu/eigen.h"
 #include "backend/cpu/kernels/matrices.h"
 #include "ops_gen.h"
 
@@ -10,7 +11,7 @@ typedef struct job {
     char uplo;
     bool vectors;
     fac_matrices a, w, v;
-    int64_t at_a, at_w, at_v, at_work, at_real, at_int; /* in scratch */
+    int64_t at_a, at_w, at_v, at_work, at_real, at_int, at_own; /* in scratch */
 } job;
 
 static double cubed(int64_t n) { return (double)n * (double)n * (double)n; }
@@ -50,6 +51,20 @@ static int decompose(const job *j, const symmetric *p) {
     return info;
 }
 
+static bool is_own(const job *j) { return j->kind < 2 && j->n <= FAC_EIGEN_MOST; }
+/* False where LAPACK is to try: a is left as it was. */
+static bool decompose_own(const job *j, const symmetric *p, void *room) {
+    const fac_eigen e = {.dtype = j->kind ? FAC_F64 : FAC_F32,
+                         .n = j->n,
+                         .upper = j->uplo == 'U',
+                         .a = p->a,
+                         .w = p->w,
+                         .v = j->vectors ? p->a : NULL,
+                         .lda = p->ld,
+                         .ldv = p->ld};
+    return FAC_ISA_PICK(fac__eigen_symmetric)(&e, room);
+}
+
 /* The triangle that is read, with its other half set to zero so that what is there does not count as not finite. */
 static fac_status one_symmetric(const job *j, int64_t i, char *at) {
     int unused;
@@ -67,7 +82,7 @@ static fac_status one_symmetric(const job *j, int64_t i, char *at) {
     fac__clear_triangle(p.a, p.ld, j->n, j->n, j->a.item, j->uplo == 'L');
     for (int64_t c = 0; c < j->n; c++)
         FAC_TRY(need_finite((char *)p.a + (size_t)(c * p.ld) * j->a.item, j->n, j->kind, i));
-    FAC_TRY(converged(decompose(j, &p), i));
+    if (!is_own(j) || !decompose_own(j, &p, at + j->at_own)) FAC_TRY(converged(decompose(j, &p), i));
     fac__matrix_settle(&j->w, i, p.w, at + j->at_w);
     if (j->vectors) fac__matrix_settle(&j->v, i, p.a, at + j->at_a);
     return FAC_OK;
@@ -106,6 +121,7 @@ fac_status _linalg_eigh_cpu(fac_structured *s, fac_tensor *A, const char *uplo, 
     j.at_work = fac__part(&bytes, j.lwork, 1, j.a.item);
     j.at_real = fac__part(&bytes, j.lreal, 1, real_size(&j));
     j.at_int = fac__part(&bytes, j.lints, 1, sizeof(int));
+    j.at_own = fac__part(&bytes, is_own(&j) ? fac__eigen_room(j.n) : 0, 1, 1);
     return fac__lapack_for(j.n ? j.a.count : 0, 4 * cubed(j.n), bytes, symmetric_chunk, &j);
 }
 
