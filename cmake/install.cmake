@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 # What the library itself is linked with, which a program that contains it has to be linked with too: paths, and as flags.
 set(facula_private_libs "")
-foreach(name oneDNN SLEEF jansson zlib)
+foreach(name oneDNN SLEEF png jpeg jansson zlib)
     if(TARGET facula_dep::${name})
         list(APPEND facula_private_libs ${FACULA_${name}_LIBRARY})
     endif()
@@ -37,7 +37,7 @@ install(DIRECTORY ${FACULA_GEN_DIR}/include/facula DESTINATION ${CMAKE_INSTALL_I
         FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(DIRECTORY docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL FILES_MATCHING PATTERN "*.1")
 install(DIRECTORY ${FACULA_GEN_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 OPTIONAL FILES_MATCHING PATTERN "*.3")
-install(FILES ${FACULA_GEN_DIR}/api.json DESTINATION ${CMAKE_INSTALL_DATADIR}/facula)
+install(FILES ${FACULA_GEN_DIR}/api.json ${FACULA_GEN_DIR}/modules.json DESTINATION ${CMAKE_INSTALL_DATADIR}/facula)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # What `make docs` has written, if it has.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/html DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL PATTERN ".buildinfo" EXCLUDE)

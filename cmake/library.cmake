@@ -18,6 +18,11 @@ if(FACULA_LAPACK)
 else()
     list(FILTER facula_sources EXCLUDE REGEX "/lapack\\.c$")
 endif()
+foreach(kind png jpeg)
+    string(TOUPPER ${kind} upper)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/data/image_${kind}.c PROPERTIES
+        COMPILE_DEFINITIONS FAC_HAVE_${upper}=$<TARGET_EXISTS:facula_dep::${kind}>)
+endforeach()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/start/start.c PROPERTIES COMPILE_DEFINITIONS FAC_HAVE_CUDA=$<BOOL:${FACULA_CUDA}>)
 if(NOT FACULA_CUDA) # the compilers of src/jit/ serve device code
     list(FILTER facula_sources EXCLUDE REGEX "/backend/cuda/|/src/jit/")
@@ -29,6 +34,7 @@ target_include_directories(facula_internal INTERFACE
     ${PROJECT_SOURCE_DIR}/include ${FACULA_GEN_DIR}/include ${PROJECT_SOURCE_DIR}/src ${FACULA_GEN_DIR})
 target_link_libraries(facula_internal INTERFACE facula_flags Threads::Threads
     $<TARGET_NAME_IF_EXISTS:facula_dep::oneDNN> $<TARGET_NAME_IF_EXISTS:facula_dep::SLEEF>
+    $<TARGET_NAME_IF_EXISTS:facula_dep::png> $<TARGET_NAME_IF_EXISTS:facula_dep::jpeg>
     facula_dep::jansson facula_dep::zlib m ${CMAKE_DL_LIBS})
 
 add_library(facula_objects OBJECT ${facula_sources} ${facula_texts} ${FACULA_GEN_SOURCES})
@@ -48,7 +54,7 @@ list(FILTER facula_framed_sources EXCLUDE REGEX "/src/(core|dispatch|autograd|ba
 set_property(SOURCE ${facula_framed_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-fno-omit-frame-pointer>)
 list(APPEND facula_small_sources ${facula_sources})
 list(FILTER facula_small_sources INCLUDE REGEX
-     "/gen/|/src/(ops/(composite|batch|sparse)|autograd/formulas|jit|io)/|/cpu/kernels/quantized_linear\\.c$")
+     "/gen/|/src/(ops/(composite|batch|sparse)|autograd/formulas|jit|io)/|/src/data/(dataset|loader|image)|/cpu/kernels/quantized_linear\\.c$")
 list(FILTER facula_small_sources EXCLUDE REGEX "/sparse/(check|host|merge|order|rows)\\.c$") # loops over elements
 set_property(SOURCE ${facula_small_sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
 # An error handler that is called from here may throw.

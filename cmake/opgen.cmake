@@ -61,7 +61,7 @@ if(TARGET opgen AND facula_schemas)
     endif()
     add_custom_command(
         OUTPUT ${FACULA_GEN_SOURCES} ${facula_gen_headers} ${FACULA_GEN_DIR}/ops_test.json ${FACULA_GEN_DIR}/ops_names.txt
-               ${FACULA_GEN_DIR}/api.json
+               ${FACULA_GEN_DIR}/api.json ${FACULA_GEN_DIR}/modules.json
         # The generator lives for a moment and frees nothing, so sanitized builds do not look for leaks in it.
         COMMAND ${CMAKE_COMMAND} -E env ASAN_OPTIONS=detect_leaks=0 $<TARGET_FILE:opgen> -o ${FACULA_GEN_DIR}
                 ${facula_left_out} ${facula_schemas} ${facula_functions} ${facula_headers} ${facula_formulas}

@@ -50,7 +50,8 @@ static fac_module *block_new(void) {
     if (!m) return NULL;
     block *b = fac_module_state(m);
     b->norm1 = fac_module_add(m, "norm1", fac_layer_norm_new(DIM));
-    b->attention = fac_module_add(m, "attention", fac_multihead_attention_new(DIM, HEADS, .causal = true));
+    b->attention =
+        fac_module_add(m, "attention", fac_multihead_attention_new(DIM, HEADS, .batch_first = true, .causal = true));
     b->norm2 = fac_module_add(m, "norm2", fac_layer_norm_new(DIM));
     b->mlp = fac_module_add(m, "mlp",
                             fac_sequential(fac_linear_new(DIM, 4 * DIM), fac_gelu_new(), fac_linear_new(4 * DIM, DIM)));

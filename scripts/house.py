@@ -27,17 +27,20 @@ ROOMS = {
     "backend/cuda/kernels": "core ops simcuda",
     "backend/cuda/runtime": "base core dispatch jit backend/cuda/driver backend/cuda/kernels",
     "backend/cuda/ops": "core iter ops backend/cuda/kernels backend/cuda/runtime",
+    "exchange": "base core ops autograd",
     "io": "base core",
     "data": "base core ops",
     "nn": "core ops autograd io",
     "optim": "base core ops autograd nn",
     "func": "base core dispatch ops autograd nn",
-    "start": "base core dispatch ops autograd backend/cpu backend/cuda/runtime backend/cuda/ops",
+    "amp": "base core dispatch ops autograd nn optim",
+    "start": "base core dispatch ops autograd amp backend/cpu backend/cuda/runtime backend/cuda/ops",
     "tools/opgen": "dispatch",
 }
 # The room that a public header speaks for. All others declare what every room may use: values, tensors, devices, operators.
 HEADERS = {"cuda": "backend/cuda/runtime", "cuda_memory": "backend/cuda/runtime", "cuda_race": "backend/cuda/runtime", "nn": "nn",
-           "optim": "optim", "data": "data", "io": "io", "facula": "start"}
+           "optim": "optim", "data": "data", "dataset": "data", "image": "data", "metrics": "data", "io": "io", "files": "io",
+           "amp": "amp", "dlpack": "exchange", "facula": "start"}
 # The room that a generated header speaks for: the lowest that includes it.
 GENERATED = {"ops_gen.h": "ops", "loops_gen.h": "ops", "ops_unread.h": "ops", "keywords_gen.h": "core",
              "modules_gen.h": "nn"}

@@ -65,7 +65,14 @@ check_debian() {
     has_command debootstrap || need debootstrap
 }
 
+# What may be left out, but is tested.
+check_images() {
+    has_header png.h || need libpng-dev
+    has_header jpeglib.h || need libjpeg62-turbo-dev
+}
+
 check_ci() {
+    check_images
     check_arm64
     check_abi
     check_docs

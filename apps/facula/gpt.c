@@ -32,8 +32,9 @@ static fac_module *block_new(const gpt_config *c) {
     if (!m) return NULL;
     block *b = fac_module_state(m);
     b->norm1 = fac_module_add(m, "norm1", fac_layer_norm_new(FAC_INTS(c->dim)));
-    b->attention = fac_module_add(m, "attention",
-                                  fac_multihead_attention_new(c->dim, c->heads, .dropout = c->dropout, .causal = true));
+    b->attention = fac_module_add(
+        m, "attention",
+        fac_multihead_attention_new(c->dim, c->heads, .dropout = c->dropout, .batch_first = true, .causal = true));
     b->norm2 = fac_module_add(m, "norm2", fac_layer_norm_new(FAC_INTS(c->dim)));
     b->up = fac_module_add(m, "up", fac_linear_new(c->dim, 4 * c->dim));
     b->down = fac_module_add(m, "down", fac_linear_new(4 * c->dim, c->dim));

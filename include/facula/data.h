@@ -1,7 +1,8 @@
-/* Data for training: text as tokens, IDX files (MNIST and its kin), and batches in a seeded order. */
+/* Data for training: text as tokens, IDX files (MNIST and its kin). facula/dataset.h has data sets and batches. */
 #ifndef FACULA_DATA_H
 #define FACULA_DATA_H
 
+#include <facula/dataset.h>
 #include <facula/keywords.h>
 
 #ifdef __cplusplus
@@ -104,33 +105,6 @@ FAC_API bool fac_corpus_next(const fac_corpus *c, fac_span *rest, int64_t batch,
    errors: FORMAT for a bad magic number, an unknown type, a file that is cut or too long; OVERFLOW; IO; MEMORY
    source: Y. LeCun, http://yann.lecun.com/exdb/mnist/ */
 FAC_API fac_tensor *fac_idx_read(const char *path);
-
-/* ---- batches ----------------------------------------------------------------------------------------------------- */
-
-/* The order in which samples 0..n-1 are visited, epoch by epoch: a permutation that depends on nothing but seed and
-   epoch. */
-typedef struct fac_sampler fac_sampler;
-/* The order is 0, 1, 2, ... unless .shuffle = true. NULL on failure. */
-FAC_API fac_sampler *fac_sampler_new(int64_t n, const fac_sampler_new_kw *kw);
-FAC_API void fac_sampler_release(fac_sampler *s);
-/* Writes up to `room` indices of the present epoch; returns how many, 0 at its end. */
-FAC_API int64_t fac_sampler_next(fac_sampler *s, int64_t *out, int64_t room);
-/* Goes to the start of an epoch. */
-FAC_API void fac_sampler_start(fac_sampler *s, int64_t epoch);
-
-/* Cuts columns of samples (tensors of equal first size: images, labels, ...) into batches of batch_size samples;
-   drop_last leaves out a last one that is not full. It counts references of the columns, which must be contiguous CPU
-   tensors. NULL on failure.
-   errors: SHAPE if first sizes differ; ARGUMENT if there is no column; DEVICE; UNSUPPORTED if not contiguous */
-FAC_API fac_loader *fac_loader_new(fac_tensors columns, const fac_loader_new_kw *kw);
-FAC_API void fac_loader_release(fac_loader *l);
-/* Batches in an epoch. */
-FAC_API int64_t fac_loader_batches(const fac_loader *l);
-/* Makes the next batch: one new tensor per column, of the innermost scope. False at the end of the epoch (the next call
-   begins another) and on an error, which is then pending. */
-FAC_API bool fac_loader_next(fac_loader *l, fac_tensor **out_columns);
-/* Goes to the start of an epoch. */
-FAC_API void fac_loader_start(fac_loader *l, int64_t epoch);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* Optimisers over groups of parameters, kinds of one's own, and learning-rate schedules. */
+/* Optimisers over groups of parameters, and kinds of one's own. Schedules of their rates are in facula/schedule.h. */
 #ifndef FACULA_OPTIM_H
 #define FACULA_OPTIM_H
 
@@ -49,12 +49,97 @@ FAC_API FAC_MUST fac_optimizer *fac_sgd_of(fac_tensors parameters, double lr, co
    source:   Loshchilov, Hutter 2019; torch.optim.AdamW */
 FAC_API FAC_MUST fac_optimizer *fac_adamw_new(fac_module *m, double lr, const fac_adamw_new_kw *kw);
 FAC_API FAC_MUST fac_optimizer *fac_adamw_of(fac_tensors parameters, double lr, const fac_adamw_of_kw *kw);
-/* Adam, weight decay added to the gradient.
-   settings: as of fac_adamw_new
+/* Adam, weight decay added to the gradient unless it is decoupled.
+   settings: as of fac_adamw_new, and decoupled_weight_decay
    errors:   as fac_adamw_new
    source:   Kingma, Ba 2015; torch.optim.Adam */
 FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac_adam_new_kw *kw);
 FAC_API FAC_MUST fac_optimizer *fac_adam_of(fac_tensors parameters, double lr, const fac_adam_of_kw *kw);
+
+/* SGD and Adam take parameters of float32 and float64; the kinds below those of float16 and bfloat16 too, and compute
+   in the parameter's dtype. fac_optimizer_use_master_weights is for training such ones. A step that finds no memory
+   for its temporaries leaves the parameters before that one updated. */
+
+/* Each gradient over the root of a running mean of its squares, or, centered, of their variance.
+   settings: lr, alpha, eps, weight_decay, momentum, centered, maximize
+   errors:   as fac_sgd_new; ARGUMENT for a negative setting
+   source:   Hinton 2012, lecture 6; torch.optim.RMSprop */
+FAC_API FAC_MUST fac_optimizer *fac_rmsprop_new(fac_module *m, double lr, const fac_rmsprop_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_rmsprop_of(fac_tensors parameters, double lr, const fac_rmsprop_of_kw *kw);
+/* Each gradient over the root of the sum of its squares. Takes sparse gradients too, without weight_decay.
+   settings: lr, lr_decay, weight_decay, initial_accumulator_value, eps, maximize
+   errors:   as fac_sgd_new; ARGUMENT for a negative setting
+   source:   Duchi, Hazan, Singer 2011; torch.optim.Adagrad */
+FAC_API FAC_MUST fac_optimizer *fac_adagrad_new(fac_module *m, double lr, const fac_adagrad_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_adagrad_of(fac_tensors parameters, double lr, const fac_adagrad_of_kw *kw);
+/* Steps in units of earlier steps.
+   settings: lr, rho, eps, weight_decay, maximize
+   errors:   as fac_sgd_new; ARGUMENT for a rho outside [0, 1], and a negative eps or weight_decay
+   source:   Zeiler 2012; torch.optim.Adadelta */
+FAC_API FAC_MUST fac_optimizer *fac_adadelta_new(fac_module *m, double lr, const fac_adadelta_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_adadelta_of(fac_tensors parameters, double lr, const fac_adadelta_of_kw *kw);
+/* Adam in the infinity norm.
+   settings: lr, beta1, beta2, eps, weight_decay, maximize
+   errors:   as fac_adamw_new
+   source:   Kingma, Ba 2015; torch.optim.Adamax */
+FAC_API FAC_MUST fac_optimizer *fac_adamax_new(fac_module *m, double lr, const fac_adamax_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_adamax_of(fac_tensors parameters, double lr, const fac_adamax_of_kw *kw);
+/* Adam with Nesterov's momentum.
+   settings: lr, beta1, beta2, eps, weight_decay, momentum_decay, decoupled_weight_decay, maximize
+   errors:   as fac_adamw_new; ARGUMENT for a negative momentum_decay
+   source:   Dozat 2016; torch.optim.NAdam */
+FAC_API FAC_MUST fac_optimizer *fac_nadam_new(fac_module *m, double lr, const fac_nadam_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_nadam_of(fac_tensors parameters, double lr, const fac_nadam_of_kw *kw);
+/* Adam whose first steps are smaller, while few squares are known.
+   settings: lr, beta1, beta2, eps, weight_decay, decoupled_weight_decay, maximize
+   errors:   as fac_adamw_new
+   source:   Liu et al. 2020; torch.optim.RAdam */
+FAC_API FAC_MUST fac_optimizer *fac_radam_new(fac_module *m, double lr, const fac_radam_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_radam_of(fac_tensors parameters, double lr, const fac_radam_of_kw *kw);
+/* Steps by the sign of the gradient, each element with a length of its own, which is lr at first, grows by etaplus
+   while the sign stays and shrinks by etaminus when it changes.
+   settings: lr, etaminus, etaplus, step_size_min, step_size_max, maximize
+   errors:   as fac_sgd_new; ARGUMENT unless 0 < etaminus < 1 < etaplus
+   source:   Riedmiller, Braun 1993; torch.optim.Rprop */
+FAC_API FAC_MUST fac_optimizer *fac_rprop_new(fac_module *m, double lr, const fac_rprop_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_rprop_of(fac_tensors parameters, double lr, const fac_rprop_of_kw *kw);
+/* SGD with falling rates that keeps, as "ax" in its state dict, the mean of the parameters from step t0 on.
+   settings: lr, lambd, alpha, t0, weight_decay, maximize
+   errors:   as fac_sgd_new; ARGUMENT for a negative lambd, alpha or weight_decay
+   source:   Polyak, Juditsky 1992; torch.optim.ASGD */
+FAC_API FAC_MUST fac_optimizer *fac_asgd_new(fac_module *m, double lr, const fac_asgd_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_asgd_of(fac_tensors parameters, double lr, const fac_asgd_of_kw *kw);
+/* Adam for parameters whose gradients are sparse: only the rows that have elements change, and their means.
+   settings: lr, beta1, beta2, eps, maximize
+   errors:   as fac_adamw_new; ARGUMENT for a rate or eps of 0; UNSUPPORTED, at a step, for a gradient that is strided
+   source:   torch.optim.SparseAdam */
+FAC_API FAC_MUST fac_optimizer *fac_sparse_adam_new(fac_module *m, double lr, const fac_sparse_adam_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_sparse_adam_of(fac_tensors parameters, double lr, const fac_sparse_adam_of_kw *kw);
+/* Adam without first moments, whose second ones are, for matrices, the product of a column and a row. eps1 that is not
+   given is the smallest difference from 1 that the parameter's dtype has; as a setting it is -1 then.
+   settings: lr, beta2_decay, eps1, eps2, d, weight_decay, maximize
+   errors:   as fac_sgd_new; ARGUMENT for a positive beta2_decay, a negative eps or weight_decay, and a d below 1
+   source:   Shazeer, Stern 2018; torch.optim.Adafactor */
+FAC_API FAC_MUST fac_optimizer *fac_adafactor_new(fac_module *m, double lr, const fac_adafactor_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_adafactor_of(fac_tensors parameters, double lr, const fac_adafactor_of_kw *kw);
+/* SGD with momentum whose steps are made orthogonal, in bfloat16, by ns_steps iterations with the coefficients ns_a,
+   ns_b and ns_c. For matrices; other parameters want another optimiser. adjust_lr_fn is "original", "match_rms_adamw"
+   or "spectral_unclamped", as a setting 0, 1 or 2.
+   settings: lr, weight_decay, momentum, nesterov, ns_a, ns_b, ns_c, eps, ns_steps, adjust_lr_fn
+   errors:   as fac_sgd_new; ARGUMENT for a negative momentum or weight_decay, ns_steps outside [0, 100) and another
+             adjust_lr_fn; SHAPE for a parameter that is no matrix
+   source:   Jordan 2024; torch.optim.Muon */
+FAC_API FAC_MUST fac_optimizer *fac_muon_new(fac_module *m, double lr, const fac_muon_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_muon_of(fac_tensors parameters, double lr, const fac_muon_of_kw *kw);
+/* Newton's method with the curvature of the last history_size steps. It evaluates the loss several times: a step is
+   fac_optimizer_step_closure. One group; line_search_fn is NULL or "strong_wolfe", as a setting 0 or 1; a max_eval that
+   is not given is max_iter * 5 / 4. A step that fails leaves the parameters where it came to.
+   settings: lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size, line_search_fn, maximize
+   errors:   as fac_sgd_new; ARGUMENT for counts below 0, no history, and another line_search_fn; UNSUPPORTED for a
+             second group, and for fac_optimizer_step
+   source:   Nocedal, Wright 2006, ch. 3 and 7; torch.optim.LBFGS */
+FAC_API FAC_MUST fac_optimizer *fac_lbfgs_new(fac_module *m, double lr, const fac_lbfgs_new_kw *kw);
+FAC_API FAC_MUST fac_optimizer *fac_lbfgs_of(fac_tensors parameters, double lr, const fac_lbfgs_of_kw *kw);
 
 /* ---- a kind of one's own ----------------------------------------------------------------------------------------- */
 
@@ -108,6 +193,17 @@ FAC_API void fac_optimizer_release(fac_optimizer *o);
 /* Updates every parameter that has a gradient, in place, without recording. A pending error is returned and nothing is
    changed. */
 FAC_API FAC_MUST fac_status fac_optimizer_step(fac_optimizer *o);
+/* Calls closure, which computes the loss anew - it drops the gradients, runs the model, calls fac_backward and returns
+   the loss, or NULL with an error - and then takes a step; LBFGS calls it as often as it needs. Where out_loss points,
+   what it returned first is written; NULL is allowed.
+   source: torch.optim.Optimizer.step(closure) */
+FAC_API FAC_MUST fac_status fac_optimizer_step_closure(fac_optimizer *o, fac_tensor *(*closure)(void *context),
+                                                       void *context, double *out_loss);
+/* Keeps from the next step on a float32 copy of every parameter of float16 or bfloat16: steps are computed there, with
+   gradients and state in float32 too, and the parameter gets the rounded copy. State dicts have it as "0.master".
+   What else writes into such a parameter is overwritten by the next step, unless a state is loaded.
+   errors: STATE if the optimiser has taken a step without; UNSUPPORTED for LBFGS */
+FAC_API FAC_MUST fac_status fac_optimizer_use_master_weights(fac_optimizer *o);
 /* Drops all gradients. A pending error does not stop it. */
 FAC_API void fac_optimizer_zero_grad(fac_optimizer *o);
 /* All parameters, in order; borrowed while no group is added. */
@@ -158,6 +254,29 @@ typedef struct fac_cosine_schedule {
     int64_t warmup, total;
 } fac_cosine_schedule;
 FAC_API double fac_cosine_lr(const fac_cosine_schedule *s, int64_t step);
+
+/* ---- averages of parameters -------------------------------------------------------------------------------------- */
+
+/* What the average of a parameter becomes when `current` is added to n_averaged earlier ones; NULL with an error. */
+typedef struct fac_average_fn {
+    fac_tensor *(*fn)(void *context, fac_tensor *averaged, fac_tensor *current, int64_t n_averaged);
+    void *context;
+} fac_average_fn;
+/* A module around a copy of m, "module", whose parameters are the mean of those that fac_averaged_model_update has
+   seen, or with .ema_decay = d an exponential one, d old + (1 - d) new, or what .avg_fn says, which must outlive it.
+   Buffers are averaged likewise with .use_buffers = true, else they are the last ones. "n_averaged" is a buffer; it is
+   called, saved, loaded and moved as every module is. The caller owns the result; NULL on failure.
+   errors: ARGUMENT for a decay outside [0, 1], and one beside an avg_fn; as fac_module_copy
+   source: Izmailov et al. 2018; torch.optim.swa_utils.AveragedModel */
+FAC_API FAC_MUST fac_module *fac_averaged_model_new(fac_module *m, const fac_averaged_model_new_kw *kw);
+/* Adds the parameters of m, which are as those that the averaged model was made of.
+   errors: ARGUMENT if `averaged` is no averaged model, or m has other parameters or buffers; SHAPE, when nothing has
+           changed */
+FAC_API FAC_MUST fac_status fac_averaged_model_update(fac_module *averaged, fac_module *m);
+/* Computes the running statistics of all batch normalisations of m anew, as means over all inputs that `next` returns,
+   until it returns NULL without an error; m runs on each, in training mode, without recording.
+   source: torch.optim.swa_utils.update_bn */
+FAC_API FAC_MUST fac_status fac_update_bn(fac_module *m, fac_tensor *(*next)(void *context), void *context);
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 

@@ -22,6 +22,7 @@ typedef struct frame {
     size_t n_inputs;
     uint64_t seed, offset; /* of the default generator when forward ran */
     fac_keyset include, exclude;
+    fac_autocast autocast;
     fac_batch_levels *levels; /* of samples whose values the inputs are; NULL: of none */
     size_t n_dropped;         /* by forward */
     fac_tensor **caught;      /* by the last run: n_dropped slots, each emptied when it is unpacked */
@@ -59,6 +60,8 @@ static frame *frame_new(fac_checkpoint_fn fn, void *context, fac_tensors inputs)
     f->context = context;
     f->include = th->include;
     f->exclude = th->exclude;
+    f->autocast = th->autocast;
+    f->autocast.uncached = true; /* when it is run again */
     fac_generator_get_state(fac_default_generator(), &f->seed, &f->offset);
     f->n_inputs = inputs.n;
     f->inputs = fac__alloc_array(inputs.n, sizeof *f->inputs);
@@ -149,12 +152,16 @@ static fac_status recompute(frame *f) {
     fac_generator_set_state(fac_default_generator(), f->seed, f->offset);
     fac_saved_tensor_hooks outer = fac__saved_tensor_hooks;
     fac__saved_tensor_hooks = (fac_saved_tensor_hooks){catch_saved, never_unpacked, NULL, f};
+    fac_thread *th = fac__thread();
+    const fac_autocast autocast = th->autocast;
     fac_recording was = fac__recording_begin();
-    fac__include_restore(fac__thread(), f->include);
-    fac__thread()->exclude = f->exclude;
+    fac__include_restore(th, f->include);
+    fac__autocast_set(th, f->autocast);
+    th->exclude = f->exclude;
     fac_scope s = fac_scope_begin();
     fac_status st = run_again(f);
     fac_scope_end(&s);
+    th->autocast = autocast;
     fac__recording_end(was);
     fac__saved_tensor_hooks = outer;
     fac_generator_set_state(fac_default_generator(), seed, offset);
@@ -223,6 +230,7 @@ static frame *frame_of_handles(fac_checkpoint_fn fn, void *context, fac_tensors 
 
 /* The first time: the function's result, of which nothing that it saves is kept. */
 static fac_tensor *run_first(frame *f, fac_tensors inputs) {
+    fac__thread()->autocast.uncached = true; /* both times, as what a cast saves is counted too */
     if (!f->levels) return call_back(f->fn, f->context, inputs);
     fac_tensor **values = fac__alloc_array(f->n_inputs + 1, sizeof *values), *y = NULL;
     if (!values) return NULL;
@@ -246,9 +254,11 @@ fac_tensor *fac_checkpoint(fac_checkpoint_fn fn, void *context, fac_tensors inpu
     if (!f) return NULL;
     fac_saved_tensor_hooks outer = fac__saved_tensor_hooks;
     fac__saved_tensor_hooks = (fac_saved_tensor_hooks){drop_saved, compute_saved, forget_number, f};
+    const fac_autocast autocast = fac__thread()->autocast;
     fac_scope s = fac_scope_begin();
     fac_tensor *out = fac_scope_yield(&s, run_first(f, inputs));
     fac_scope_end(&s);
+    fac__thread()->autocast = autocast;
     fac__saved_tensor_hooks = outer;
     frame_unref(f);
     return out;

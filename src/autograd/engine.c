@@ -51,7 +51,8 @@ static fac_status run_here(const fac_pass_request *r) {
     fac_recording was = fac__recording_save(th);
     fac_pass p = {.r = r, .s = fac__scratch_take(), .th = th, .caller = th, .user_exclude = th->exclude};
     if (!p.s) return FAC_ERR_MEMORY;
-    p.inner_exclude = th->exclude | fac__func_bit(FAC_KEY_NAMED); /* gradients have no names */
+    /* Gradients have no names, and the dtypes of what they belong to. */
+    p.inner_exclude = th->exclude | fac__func_bit(FAC_KEY_NAMED) | fac__func_bit(FAC_KEY_AUTOCAST);
     if (!r->create_graph) p.inner_exclude |= FAC_KS_AUTOGRAD | FAC_KS_ADINPLACEORVIEW;
     bool outer_creates = th->create_graph;
     th->grad_disabled = !r->create_graph;

@@ -22,6 +22,7 @@ struct fac_function_ctx {
     const fac_function *fn;
     void *user;
     bool owns_user;           /* set with fac_function_set_user: destroyed with the node */
+    fac_autocast autocast;    /* that forward had */
     bool recording;           /* a graph is wanted */
     bool keeps;               /* what forward saves, since a graph or a tangent is wanted */
     fac_batch_levels *levels; /* of samples; NULL: of none */
@@ -154,11 +155,22 @@ static fac_status take_results(const fac_function_ctx *c, fac_tensor **results, 
     return FAC_OK;
 }
 
+/* The user's backward, in the autocast that forward had, of which no cast is kept: there is no region to end. */
+static fac_status call_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **results) {
+    fac_thread *th = fac__thread();
+    const fac_autocast was = th->autocast;
+    fac_status st;
+    c->autocast.uncached = true;
+    if (FAC_UNLIKELY(was.on | c->autocast.on)) fac__autocast_set(th, c->autocast);
+    FAC_CALLBACK(st = c->fn->backward(c, grads, results));
+    if (FAC_UNLIKELY(was.on | c->autocast.on)) fac__autocast_set(th, was);
+    return st;
+}
+
 static fac_status run_backward(fac_function_ctx *c, fac_tensors grads, fac_tensor **results, fac_tensor **out) {
     visit v;
     FAC_TRY(visit_begin(c, grads, &v));
-    fac_status st;
-    FAC_CALLBACK(st = c->fn->backward(c, v.given.l, results));
+    fac_status st = call_backward(c, v.given.l, results);
     if (st != FAC_OK && fac_error() == FAC_OK) FAC_FAIL(st, "the custom function's backward returned an error");
     st = fac_error();
     if (st == FAC_OK) st = take_results(c, results, out, c->node.n_edges);
@@ -211,6 +223,7 @@ static fac_function_ctx *context_new(fac_thread *th, const function_call *f, fac
     if (!c) return NULL;
     c->fn = fn;
     c->user = f->user;
+    c->autocast = th->autocast;
     c->levels = fac__batch_levels_ref(f->levels);
     snprintf(c->name, sizeof c->name, "%sBackward", name_of(fn));
     c->cls = function_class;

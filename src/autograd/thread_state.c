@@ -22,6 +22,7 @@ fac_status fac__thread_state_save(const fac_thread *th, fac_thread_state *out) {
     *out = (fac_thread_state){.recording = fac__recording_save(th),
                               .watched = fac__dual_watched(),
                               .batch = th->batch,
+                              .autocast = th->autocast,
                               .num_threads = th->num_threads,
                               .backward_depth = th->backward_depth,
                               .next_seq = th->next_seq};
@@ -39,6 +40,8 @@ void fac__thread_state_restore(const fac_thread_state *s) {
     fac__recording_end(s->recording);
     fac__dual_watch_from(th, s->watched);
     th->batch = s->batch;
+    th->autocast = s->autocast;
+    th->autocast.uncached = true; /* a thread that helps opens no region, and so ends none */
     th->num_threads = s->num_threads;
     th->next_seq = s->next_seq;
     for (int type = 0; type < FAC_DEVICE_TYPE_COUNT; type++) {

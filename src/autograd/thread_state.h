@@ -11,6 +11,7 @@ typedef struct fac_thread_state {
     fac_recording recording;
     fac_level watched;                   /* of forward mode: see forward.h */
     const struct fac_batch_level *batch; /* vmaps in sight: the thread whose they are waits meanwhile */
+    fac_autocast autocast;
     int num_threads, backward_depth;
     uint64_t next_seq;
     fac_device devices[FAC_DEVICE_TYPE_COUNT]; /* the current one of each kind in use; UNSET: of no kind in use */

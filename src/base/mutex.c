@@ -132,6 +132,13 @@ void fac__cond_wait(fac_cond *c, fac_mutex *m) {
     fac__mutex_lock(m);
 }
 
+void fac__cond_wait_for(fac_cond *c, fac_mutex *m, double seconds) {
+    const uint32_t seen = atomic_load(&c->changes);
+    fac__mutex_unlock(m);
+    fac__park_for(&c->changes, seen, seconds);
+    fac__mutex_lock(m);
+}
+
 void fac__cond_announce(fac_cond *c) {
     atomic_fetch_add(&c->changes, 1);
     fac__unpark_all(&c->changes);

@@ -39,6 +39,8 @@ typedef struct fac_cond {
 } fac_cond;
 /* Unlocks m (not recursive), sleeps until the condition is announced, and locks m again. */
 void fac__cond_wait(fac_cond *c, fac_mutex *m);
+/* The same, for so many seconds at most. */
+void fac__cond_wait_for(fac_cond *c, fac_mutex *m, double seconds);
 /* Wakes all. Called with the mutex held. */
 void fac__cond_announce(fac_cond *c);
 

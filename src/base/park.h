@@ -8,6 +8,8 @@
 /* Sleeps while *word == expected, until fac__unpark. May return early: callers look again in a loop. The comparison and
    falling asleep are one step for fac__unpark, so whoever changes the word first and wakes then loses no sleeper. */
 void fac__park(_Atomic(uint32_t) *word, uint32_t expected);
+/* The same for so many seconds at most, which are positive. */
+void fac__park_for(_Atomic(uint32_t) *word, uint32_t expected, double seconds);
 /* Wakes at least one sleeper on the word, if there is any. The word may belong to something else by now: whoever sleeps
    there is woken early and looks again. */
 void fac__unpark(_Atomic(uint32_t) *word);

@@ -90,9 +90,11 @@ static fac_status copy_bytes(fac_device device, void *to, const void *from, int6
 
 fac_status fac__storage_like(const fac_storage *s, int64_t bytes, int64_t kept, fac_storage **out) {
     *out = NULL;
-    FAC_CHECK(s->resizable && s->allocator, FAC_ERR_STATE,
-              "a storage of %lld bytes cannot grow to %lld bytes: its memory belongs to the caller",
-              (long long)s->bytes, (long long)bytes);
+    FAC_CHECK(
+        s->resizable && s->allocator, FAC_ERR_STATE,
+        "a storage of %lld bytes cannot grow to %lld bytes: its memory belongs to the caller, or was given to another "
+        "library",
+        (long long)s->bytes, (long long)bytes);
     fac_storage *like;
     FAC_TRY(fac__storage_new(fac__thread(), s->device, bytes, s->allocator, &like));
     fac_status st = copy_bytes(s->device, like->data, s->data, fac__min(kept, bytes));

@@ -197,6 +197,12 @@ static inline void fac__include_restore(fac_thread *th, fac_keyset was) {
     const fac_keyset lasting = fac__func_bit(FAC_KEY_FORWARD_AD);
     th->include = (was & ~lasting) | (th->include & lasting);
 }
+/* Another state of autocast, and the key that goes with it. */
+static inline void fac__autocast_set(fac_thread *th, fac_autocast to) {
+    const fac_keyset key = fac__func_bit(FAC_KEY_AUTOCAST);
+    th->autocast = to;
+    th->include = to.on ? th->include | key : th->include & ~key;
+}
 /* Whether a derivative by t is wanted, in reverse or forward mode: t has a gradient that is recorded, or a tangent, or may get
    one from its base (forward_views.c) when an operator next uses it. NULL: false. */
 static inline bool fac__wants_derivative(const fac_tensor *t) {

@@ -179,9 +179,8 @@ fac_tensor *fac_tensor_from(const void *data, fac_dtype dtype, fac_ints sizes) {
     return fac__handle(fac__tensor_from(data, dtype, sizes));
 }
 
-/* The tensor over a wrapped storage, which it takes over. */
-static fac_status over_storage(fac_storage *s, fac_dtype dtype, fac_ints sizes, fac_ints strides, int64_t offset,
-                               fac_tensor **out) {
+fac_status fac__tensor_over(fac_storage *s, fac_dtype dtype, fac_ints sizes, fac_ints strides, int64_t offset,
+                            fac_tensor **out) {
     int64_t row_major[FAC_MAX_DIMS], none = 0;
     fac_tensor *shell;
     fac_status st = fac__empty_stored(&none, NULL, 1, dtype, s->device, NULL, &shell);
@@ -201,7 +200,7 @@ static fac_status over_storage(fac_storage *s, fac_dtype dtype, fac_ints sizes, 
     if (st == FAC_OK && fac__item_size(*out) > 1 &&
         (uintptr_t)s->data % (uintptr_t)(fac__item_size(*out) > 8 ? 8 : fac__item_size(*out))) {
         fac__unref(*out);
-        st = FAC_FAIL(FAC_ERR_ARGUMENT, "fac_tensor_wrap: data is not aligned for %s", fac_dtype_name(dtype));
+        st = FAC_FAIL(FAC_ERR_ARGUMENT, "the data at %p is not aligned for %s", (void *)s->data, fac_dtype_name(dtype));
     }
     fac__unref(shell);
     return st;
@@ -223,7 +222,7 @@ fac_tensor *fac_tensor_wrap(void *data, size_t bytes, fac_dtype dtype, fac_ints 
     }
     /* `release` is set last: on failure the memory stays the caller's. */
     FAC_TRY_NULL(fac__storage_wrap(data, (int64_t)bytes, fac_device_make(FAC_CPU, -1), NULL, context, &s));
-    FAC_TRY_NULL(over_storage(s, dtype, sizes, strides, offset, &t));
+    FAC_TRY_NULL(fac__tensor_over(s, dtype, sizes, strides, offset, &t));
     if (!fac__adopt(th, t)) return NULL;
     s->release = release;
     return fac__handle(t);

@@ -84,6 +84,7 @@ static void end_thread(void *state) {
     fac__tls = th; /* pthreads clears the key's value, not ours; destructors below use it */
     fac__scopes_end_all(th);
     if (th->dual_depth) fac__autograd.end_thread(th);
+    if (th->casts) th->drop_casts(th);
     fac_error_clear();
     free_lists(th);
     fac__free(th->temps);

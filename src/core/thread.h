@@ -51,6 +51,14 @@ typedef struct fac_error_facts {
     bool told;          /* the error handler has been called */
 } fac_error_facts;
 
+/* What a region of autocast says: see facula/amp.h. A thread where something is on includes the key Autocast. */
+typedef struct fac_autocast {
+    uint8_t on;       /* kinds of devices, as bits: FAC_AUTOCAST_... */
+    uint8_t dtype[2]; /* fac_dtype, by the same numbers; 0: the device's own */
+    bool uncached;    /* casts of weights are not kept */
+} fac_autocast;
+enum { FAC_AUTOCAST_CPU, FAC_AUTOCAST_CUDA };
+
 typedef struct fac_thread {
     /* error record: code 0 means none; message is a static buffer or allocated */
     fac_status error;
@@ -67,6 +75,10 @@ typedef struct fac_thread {
 
     /* dispatch */
     fac_keyset include, exclude;
+    fac_autocast autocast;
+    int autocast_regions;                      /* open ones */
+    struct fac_cast_cache *casts;              /* of weights: amp/autocast.c */
+    void (*drop_casts)(struct fac_thread *th); /* set with casts */
 
     /* autograd */
     bool grad_disabled; /* no_grad */

@@ -20,4 +20,14 @@ static inline int64_t fac__split_mix_below(uint64_t *state, int64_t n) {
     return (int64_t)(x % bound);
 }
 
+/* The numbers 0 ... n - 1, any order as likely as any other. */
+static inline void fac__split_mix_order(uint64_t *state, int64_t *order, int64_t n) {
+    for (int64_t i = 0; i < n; i++) order[i] = i;
+    for (int64_t i = n - 1; i > 0; i--) { /* Fisher, Yates 1938; Durstenfeld 1964 */
+        int64_t j = fac__split_mix_below(state, i + 1), t = order[i];
+        order[i] = order[j];
+        order[j] = t;
+    }
+}
+
 #endif

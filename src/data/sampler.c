@@ -1,163 +1,393 @@
-/* Orders of samples, epoch by epoch, and batches cut along them. */
-#include "core/handle.h"
-#include "core/tensor_make.h"
+/* Orders of samples, epoch by epoch. Each kind writes the whole order of an epoch, which depends on seed and epoch alone. */
+#include "data/sampler.h"
+#include "core/thread.h"
 #include "data/random.h"
 #include "keywords_gen.h"
 #include "ops/call.h"
-#include <facula/data.h>
+#include <math.h>
+#include <stdlib.h>
 
-struct fac_sampler {
-    int64_t n, at, epoch;
-    uint64_t seed;
-    int64_t *order; /* of this epoch; NULL if not shuffled */
-};
+static void *make(size_t bytes, int64_t length, int64_t seed,
+                  fac_status (*fill)(const fac_sampler *s, int64_t epoch, int64_t *out)) {
+    fac_sampler *s = fac__alloc_zero(bytes);
+    if (!s) return NULL;
+    atomic_init(&s->refs, 1);
+    s->length = length;
+    s->seed = seed;
+    s->fill = fill;
+    s->order = fill ? fac__alloc_array((size_t)length, sizeof *s->order) : NULL;
+    if (!fill || s->order) return s;
+    fac__free(s);
+    return NULL;
+}
+
+fac_sampler *fac_sampler_keep(fac_sampler *s) {
+    if (s) atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+    return s;
+}
+
+void fac_sampler_release(fac_sampler *s) {
+    if (!s || !fac__last_ref(&s->refs)) return;
+    if (s->end) s->end(s);
+    fac__free(s->order);
+    fac__free(s);
+}
+
+/* Seed and epoch both go through the mixer, so that neighbouring epochs and seeds share nothing. */
+static uint64_t first_state(const fac_sampler *s, int64_t epoch) {
+    uint64_t e = (uint64_t)epoch;
+    return (uint64_t)s->seed ^ fac__split_mix(&e);
+}
+
+/* ---- of n samples -------------------------------------------------------------------------------------------------- */
+
+typedef struct plain_sampler {
+    fac_sampler base;
+    int64_t n;
+    int64_t *room; /* n numbers: a permutation of which an epoch has only a part; NULL where it has all, or draws */
+} plain_sampler;
+
+static fac_status fill_permutations(const fac_sampler *s, int64_t epoch, int64_t *out) {
+    const plain_sampler *p = (const plain_sampler *)s;
+    uint64_t state = first_state(s, epoch);
+    int64_t at = 0;
+    for (; p->n > 0 && at + p->n <= s->length; at += p->n) fac__split_mix_order(&state, out + at, p->n);
+    if (at == s->length) return FAC_OK;
+    fac__split_mix_order(&state, p->room, p->n);
+    memcpy(out + at, p->room, (size_t)(s->length - at) * sizeof *out);
+    return FAC_OK;
+}
+
+static fac_status fill_draws(const fac_sampler *s, int64_t epoch, int64_t *out) {
+    uint64_t state = first_state(s, epoch);
+    for (int64_t i = 0; i < s->length; i++) out[i] = fac__split_mix_below(&state, ((const plain_sampler *)s)->n);
+    return FAC_OK;
+}
+
+static void plain_end(fac_sampler *s) { fac__free(((plain_sampler *)s)->room); }
 
 fac_sampler *(fac_sampler_new)(int64_t n, const fac_sampler_new_kw *kw) {
     fac_sampler_new_kw k;
     FAC_TRY_NULL(fac__open_sampler_new_kw(&k, kw));
     if (n < 0) return FAC_FAIL(FAC_ERR_ARGUMENT, "a sampler of %lld samples is not possible", (long long)n), NULL;
-    fac_sampler *s = fac__alloc_zero(sizeof *s);
-    if (!s) return NULL;
-    s->n = n;
-    s->seed = (uint64_t)k.seed;
-    s->order = k.shuffle ? fac__alloc_array((size_t)n, sizeof *s->order) : NULL;
-    if (k.shuffle && !s->order) {
-        fac__free(s);
-        return NULL;
-    }
-    fac_sampler_start(s, 0);
-    return s;
+    const int64_t length = k.num_samples == FAC_UNSET ? n : k.num_samples;
+    if (length < 0 || (length > n && (n == 0 || !(k.shuffle || k.replacement))))
+        return FAC_FAIL(FAC_ERR_ARGUMENT,
+                        "num_samples is %lld, but there are %lld samples: more need .shuffle or .replacement",
+                        (long long)length, (long long)n),
+               NULL;
+    plain_sampler *p = make(sizeof *p, length, k.seed,
+                            k.replacement ? fill_draws
+                            : k.shuffle   ? fill_permutations
+                                          : NULL);
+    if (!p) return NULL;
+    p->n = n;
+    p->base.end = plain_end;
+    if (p->base.fill != fill_permutations || n == 0 || length % n == 0) return &p->base;
+    p->room = fac__alloc_array((size_t)n, sizeof *p->room);
+    if (p->room) return &p->base;
+    fac_sampler_release(&p->base);
+    return NULL;
 }
 
-void fac_sampler_release(fac_sampler *s) {
-    if (!s) return;
-    fac__free(s->order);
-    fac__free(s);
+/* ---- by weight ------------------------------------------------------------------------------------------------------ */
+
+/* In [0, 1). */
+static double uniform(uint64_t *state) { return (double)(fac__split_mix(state) >> 11) * 0x1p-53; }
+
+typedef struct ranked {
+    double key;
+    int64_t index;
+} ranked;
+
+typedef struct weighted_sampler {
+    fac_sampler base;
+    int64_t n;
+    double *weights; /* owned; with replacement: sums up to each */
+    ranked *room;    /* without */
+} weighted_sampler;
+
+static fac_status fill_weighted(const fac_sampler *s, int64_t epoch, int64_t *out) {
+    const weighted_sampler *w = (const weighted_sampler *)s;
+    uint64_t state = first_state(s, epoch);
+    for (int64_t i = 0; i < s->length; i++) {
+        const double x = uniform(&state) * w->weights[w->n - 1];
+        int64_t low = 0, high = w->n - 1; /* the first whose sum is greater */
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            if (w->weights[middle] > x)
+                high = middle;
+            else
+                low = middle + 1;
+        }
+        out[i] = low;
+    }
+    return FAC_OK;
+}
+
+static int by_key(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (x->key != y->key) return x->key > y->key ? 1 : -1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* The least of exponential times whose rates are the weights: Efraimidis, Spirakis 2006. */
+static fac_status fill_ranked(const fac_sampler *s, int64_t epoch, int64_t *out) {
+    const weighted_sampler *w = (const weighted_sampler *)s;
+    uint64_t state = first_state(s, epoch);
+    for (int64_t i = 0; i < w->n; i++)
+        w->room[i] = (ranked){w->weights[i] > 0 ? -log1p(-uniform(&state)) / w->weights[i] : INFINITY, i};
+    qsort(w->room, (size_t)w->n, sizeof *w->room, by_key);
+    for (int64_t i = 0; i < s->length; i++) out[i] = w->room[i].index;
+    return FAC_OK;
+}
+
+static void weighted_end(fac_sampler *s) {
+    fac__free(((weighted_sampler *)s)->weights);
+    fac__free(((weighted_sampler *)s)->room);
+}
+
+static fac_status check_weights(fac_floats weights, int64_t num_samples, bool replacement) {
+    double sum = 0;
+    int64_t positive = 0;
+    if (!fac__list_given(weights.v, weights.n, "weights")) return fac_error();
+    FAC_CHECK(num_samples >= 0, FAC_ERR_ARGUMENT, "num_samples is %lld", (long long)num_samples);
+    for (size_t i = 0; i < weights.n; i++) {
+        FAC_CHECK(weights.v[i] >= 0 && weights.v[i] <= 1e300, FAC_ERR_ARGUMENT,
+                  "weight %zu is %g: weights are finite and not negative", i, weights.v[i]);
+        sum += weights.v[i];
+        positive += weights.v[i] > 0;
+    }
+    FAC_CHECK(sum <= 1e308, FAC_ERR_ARGUMENT, "the sum of the weights is not finite");
+    const int64_t need = replacement ? num_samples > 0 : num_samples;
+    FAC_CHECK(positive >= need, FAC_ERR_ARGUMENT, "%lld weights are above 0, but %lld samples are to be drawn%s",
+              (long long)positive, (long long)num_samples, replacement ? "" : " without replacement");
+    return FAC_OK;
+}
+
+fac_sampler *(fac_sampler_weighted)(fac_floats weights, int64_t num_samples, const fac_sampler_weighted_kw *kw) {
+    fac_sampler_weighted_kw k;
+    FAC_TRY_NULL(fac__open_sampler_weighted_kw(&k, kw));
+    FAC_TRY_NULL(check_weights(weights, num_samples, k.replacement));
+    weighted_sampler *w = make(sizeof *w, num_samples, k.seed, k.replacement ? fill_weighted : fill_ranked);
+    if (!w) return NULL;
+    w->base.end = weighted_end;
+    w->n = (int64_t)weights.n;
+    w->weights = fac__alloc_array(weights.n, sizeof *w->weights);
+    w->room = k.replacement ? NULL : fac__alloc_array(weights.n, sizeof *w->room);
+    if (!w->weights || (!k.replacement && !w->room)) {
+        fac_sampler_release(&w->base);
+        return NULL;
+    }
+    double sum = 0;
+    for (size_t i = 0; i < weights.n; i++) w->weights[i] = k.replacement ? (sum += weights.v[i]) : weights.v[i];
+    /* Those behind the last that counts are never drawn. */
+    while (k.replacement && w->n > 1 && weights.v[w->n - 1] == 0) w->n--;
+    return &w->base;
+}
+
+/* ---- given numbers ----------------------------------------------------------------------------------------------------- */
+
+typedef struct subset_sampler {
+    fac_sampler base;
+    bool shuffle;
+    int64_t *indices; /* owned */
+} subset_sampler;
+
+static fac_status fill_subset(const fac_sampler *s, int64_t epoch, int64_t *out) {
+    const subset_sampler *u = (const subset_sampler *)s;
+    uint64_t state = first_state(s, epoch);
+    if (u->shuffle)
+        fac__split_mix_order(&state, out, s->length);
+    else
+        for (int64_t i = 0; i < s->length; i++) out[i] = i;
+    for (int64_t i = 0; i < s->length; i++) out[i] = u->indices[out[i]];
+    return FAC_OK;
+}
+
+static void subset_end(fac_sampler *s) { fac__free(((subset_sampler *)s)->indices); }
+
+fac_sampler *(fac_sampler_subset)(fac_ints indices, const fac_sampler_subset_kw *kw) {
+    fac_sampler_subset_kw k;
+    FAC_TRY_NULL(fac__open_sampler_subset_kw(&k, kw));
+    if (!fac__list_given(indices.v, indices.n, "indices")) return NULL;
+    subset_sampler *u = make(sizeof *u, (int64_t)indices.n, k.seed, fill_subset);
+    if (!u) return NULL;
+    u->base.end = subset_end;
+    u->shuffle = k.shuffle;
+    u->indices = fac__alloc_array(indices.n, sizeof *u->indices);
+    if (u->indices) {
+        if (indices.n) memcpy(u->indices, indices.v, indices.n * sizeof *indices.v);
+        return &u->base;
+    }
+    fac_sampler_release(&u->base);
+    return NULL;
+}
+
+/* ---- the program's own ------------------------------------------------------------------------------------------------- */
+
+typedef struct own_sampler {
+    fac_sampler base;
+    fac_sampler_fn fn;
+    void *context;
+} own_sampler;
+
+static fac_status fill_own(const fac_sampler *s, int64_t epoch, int64_t *out) {
+    const own_sampler *o = (const own_sampler *)s;
+    fac_status st;
+    FAC_CALLBACK(st = o->fn(o->context, epoch, out, s->length));
+    if (fac_error()) return fac_error();
+    FAC_CHECK(st == FAC_OK, st, "the function that gives the order of epoch %lld failed without saying why",
+              (long long)epoch);
+    return FAC_OK;
+}
+
+fac_sampler *fac_sampler_of(fac_sampler_fn fn, void *context, int64_t n) {
+    if (fac_error() || !fac__given((const void *)(uintptr_t)fn, "function that gives the order")) return NULL;
+    if (n < 0) return FAC_FAIL(FAC_ERR_ARGUMENT, "a sampler of %lld samples is not possible", (long long)n), NULL;
+    own_sampler *o = make(sizeof *o, n, 0, fill_own);
+    if (!o) return NULL;
+    o->fn = fn;
+    o->context = context;
+    return &o->base;
+}
+
+/* ---- of other orders --------------------------------------------------------------------------------------------------- */
+
+typedef struct shared_sampler {
+    fac_sampler base;
+    fac_sampler *of; /* counted */
+    int64_t rank, replicas;
+} shared_sampler;
+
+static fac_status order_of(const fac_sampler *s, int64_t epoch, int64_t *out) {
+    if (s->fill) return s->fill(s, epoch, out);
+    for (int64_t i = 0; i < s->length; i++) out[i] = i;
+    return FAC_OK;
+}
+
+static fac_status fill_shared(const fac_sampler *s, int64_t epoch, int64_t *out) {
+    const shared_sampler *d = (const shared_sampler *)s;
+    int64_t *whole = fac__alloc_array((size_t)d->of->length, sizeof *whole);
+    if (!whole) return fac_error();
+    const fac_status st = order_of(d->of, epoch, whole);
+    /* replicas and length make no more than twice the whole and the replicas, which make no overflow with it */
+    for (int64_t i = 0; i < s->length && st == FAC_OK; i++) out[i] = whole[(d->rank + i * d->replicas) % d->of->length];
+    fac__free(whole);
+    return st;
+}
+
+static fac_status fill_batched(const fac_sampler *s, int64_t epoch, int64_t *out) {
+    return order_of(((const shared_sampler *)s)->of, epoch, out);
+}
+
+static void shared_end(fac_sampler *s) { fac_sampler_release(((shared_sampler *)s)->of); }
+
+static fac_status check_shared(const fac_sampler *of) {
+    if (fac_error()) return fac_error();
+    if (!fac__given(of, "sampler")) return fac_error();
+    FAC_CHECK(!of->batch, FAC_ERR_ARGUMENT, "the sampler gives batches already; make them last");
+    return FAC_OK;
+}
+
+fac_sampler *(fac_sampler_distributed)(fac_sampler *of, int64_t rank, int64_t replicas,
+                                       const fac_sampler_distributed_kw *kw) {
+    fac_sampler_distributed_kw k;
+    FAC_TRY_NULL(check_shared(of));
+    FAC_TRY_NULL(fac__open_sampler_distributed_kw(&k, kw));
+    if (replicas < 1 || replicas > INT32_MAX || rank < 0 || rank >= replicas)
+        return FAC_FAIL(FAC_ERR_ARGUMENT, "rank %lld of %lld replicas: ranks are 0 ... replicas - 1", (long long)rank,
+                        (long long)replicas),
+               NULL;
+    const int64_t length = k.drop_last ? of->length / replicas : fac__div_up(of->length, replicas);
+    shared_sampler *d = make(sizeof *d, length, of->seed, fill_shared);
+    if (!d) return NULL;
+    d->base.end = shared_end;
+    d->of = fac_sampler_keep(of);
+    d->rank = rank;
+    d->replicas = replicas;
+    return &d->base;
+}
+
+fac_sampler *(fac_sampler_batch)(fac_sampler *of, int64_t batch_size, const fac_sampler_batch_kw *kw) {
+    fac_sampler_batch_kw k;
+    FAC_TRY_NULL(check_shared(of));
+    FAC_TRY_NULL(fac__open_sampler_batch_kw(&k, kw));
+    if (batch_size < 1)
+        return FAC_FAIL(FAC_ERR_ARGUMENT, "batch_size should be positive, but is %lld", (long long)batch_size), NULL;
+    shared_sampler *b = make(sizeof *b, of->length, of->seed, of->fill ? fill_batched : NULL);
+    if (!b) return NULL;
+    b->base.end = shared_end;
+    b->base.batch = batch_size;
+    b->base.drop_last = k.drop_last;
+    b->of = fac_sampler_keep(of);
+    return &b->base;
+}
+
+/* ---- going along ------------------------------------------------------------------------------------------------------- */
+
+int64_t fac_sampler_length(const fac_sampler *s) {
+    if (!fac__given(s, "sampler")) return 0;
+    if (!s->batch) return s->length;
+    return s->length / s->batch + (s->length % s->batch != 0 && !s->drop_last);
+}
+
+void fac__sampler_seek(fac_sampler *s, int64_t epoch, int64_t at) {
+    if (s->epoch != epoch) s->ready = false;
+    s->epoch = epoch;
+    s->at = at;
 }
 
 void fac_sampler_start(fac_sampler *s, int64_t epoch) {
-    if (!fac__given(s, "sampler")) return;
-    s->at = 0;
-    s->epoch = epoch;
-    if (!s->order) return;
-    /* Seed and epoch both go through the mixer, so that neighbouring epochs and seeds share nothing. */
-    uint64_t e = (uint64_t)epoch, state = s->seed ^ fac__split_mix(&e);
-    for (int64_t i = 0; i < s->n; i++) s->order[i] = i;
-    for (int64_t i = s->n - 1; i > 0; i--) { /* Fisher, Yates 1938; Durstenfeld 1964 */
-        int64_t j = fac__split_mix_below(&state, i + 1), t = s->order[i];
-        s->order[i] = s->order[j];
-        s->order[j] = t;
-    }
+    if (fac__given(s, "sampler")) fac__sampler_seek(s, epoch, 0);
+}
+
+fac_status fac__sampler_ready(fac_sampler *s) {
+    if (!s->order || s->ready) return FAC_OK;
+    FAC_TRY(s->fill(s, s->epoch, s->order));
+    s->ready = true;
+    return FAC_OK;
+}
+
+/* How many numbers come next, of which there is room for so many. */
+static int64_t next_count(const fac_sampler *s, int64_t room) {
+    const int64_t left = s->length - s->at;
+    if (!s->batch) return fac__max(0, fac__min(room, left));
+    if (s->drop_last && left < s->batch) return 0;
+    return fac__min(s->batch, left);
 }
 
 int64_t fac_sampler_next(fac_sampler *s, int64_t *out, int64_t room) {
-    if (!fac__given(s, "sampler")) return 0;
-    int64_t n = fac__max(0, fac__min(room, s->n - s->at));
-    if (!fac__list_given(out, (size_t)n, "indices")) return 0;
+    if (fac_error() || !fac__given(s, "sampler") || fac__sampler_ready(s)) return 0;
+    const int64_t n = next_count(s, room);
+    if (n > fac__max(0, room))
+        return FAC_FAIL(FAC_ERR_ARGUMENT, "there is room for %lld numbers, but the batch has %lld", (long long)room,
+                        (long long)n),
+               0;
+    return fac__list_given(out, (size_t)n, "indices") ? fac__sampler_take(s, out, room) : 0;
+}
+
+int64_t fac__sampler_take(fac_sampler *s, int64_t *out, int64_t room) {
+    const int64_t n = next_count(s, room);
     for (int64_t i = 0; i < n; i++) out[i] = s->order ? s->order[s->at + i] : s->at + i;
     s->at += n;
     return n;
 }
 
-/* ---- loader ------------------------------------------------------------------------------------------------------------- */
+fac_data_state fac_sampler_get_state(const fac_sampler *s) {
+    if (!fac__given(s, "sampler")) return (fac_data_state){0};
+    return (fac_data_state){s->epoch, s->at, s->length, s->seed};
+}
 
-struct fac_loader {
-    fac_tensor **columns; /* aliases of the caller's tensors, so that nobody else changes their geometry */
-    size_t n_columns;
-    int64_t batch_size;
-    int64_t *chosen; /* room for batch_size indices */
-    bool drop_last;
-    fac_sampler *sampler;
-};
-
-static fac_status check_column(fac_tensors columns, size_t i) {
-    const fac_tensor *t = columns.v[i], *first = columns.v[0];
-    FAC_CHECK(t->ndim > 0, FAC_ERR_SHAPE, "column %zu has no dimension to count samples along", i);
-    FAC_CHECK(t->sizes[0] == first->sizes[0], FAC_ERR_SHAPE, "column %zu has %lld samples, but column 0 has %lld", i,
-              (long long)t->sizes[0], (long long)first->sizes[0]);
-    FAC_CHECK(fac__is_cpu(t), FAC_ERR_DEVICE, "column %zu is not on the CPU", i);
-    FAC_CHECK(fac__is_contiguous(t), FAC_ERR_UNSUPPORTED, "column %zu is not contiguous; pass fac_contiguous(column)",
-              i);
+fac_status fac_sampler_set_state(fac_sampler *s, fac_data_state state) {
+    if (fac_error()) return fac_error();
+    if (!fac__given(s, "sampler")) return fac_error();
+    FAC_CHECK(state.length == s->length && state.seed == s->seed, FAC_ERR_ARGUMENT,
+              "the state is of an order of %lld numbers with seed %lld; this one has %lld with seed %lld",
+              (long long)state.length, (long long)state.seed, (long long)s->length, (long long)s->seed);
+    FAC_CHECK(state.at >= 0 && state.at <= s->length &&
+                  (!s->batch || state.at % s->batch == 0 || state.at == s->length),
+              FAC_ERR_ARGUMENT, "the state is at number %lld, where this order does not stop", (long long)state.at);
+    fac__sampler_seek(s, state.epoch, state.at);
     return FAC_OK;
-}
-
-static fac_status fill(fac_loader *l, fac_tensors columns, const fac_loader_new_kw *kw) {
-    FAC_CHECK(columns.n > 0 && columns.v, FAC_ERR_ARGUMENT, "a loader needs at least one column");
-    FAC_CHECK(kw->batch_size > 0, FAC_ERR_ARGUMENT, "batch_size should be positive, but is %lld",
-              (long long)kw->batch_size);
-    for (size_t i = 0; i < columns.n; i++) FAC_TRY(check_column(columns, i));
-    int64_t n = columns.v[0]->sizes[0];
-    l->drop_last = kw->drop_last;
-    l->batch_size = kw->batch_size;
-    l->chosen = fac__alloc_array((size_t)fac__min(l->batch_size, n), sizeof *l->chosen);
-    l->columns = fac__alloc_array(columns.n, sizeof *l->columns);
-    l->sampler = fac_sampler_new(n, .shuffle = kw->shuffle, .seed = kw->seed);
-    if (!l->chosen || !l->columns || !l->sampler) return fac_error();
-    for (size_t i = 0; i < columns.n; i++) {
-        FAC_TRY(fac__alias(columns.v[i], true, &l->columns[i]));
-        l->n_columns++;
-    }
-    return FAC_OK;
-}
-
-fac_loader *(fac_loader_new)(fac_tensors columns, const fac_loader_new_kw *kw) {
-    fac_loader_new_kw k;
-    if (fac_error() || fac__open_loader_new_kw(&k, kw)) return NULL;
-    fac_loader *l = fac__alloc_zero(sizeof *l);
-    if (!l) return NULL;
-    fac_handle_list open;
-    fac_status st = fac__open_list(&open, columns, false, "loader_new", "columns");
-    if (st == FAC_OK) st = fill(l, open.l, &k);
-    fac__handle_list_free(&open);
-    if (st == FAC_OK) return l;
-    fac_loader_release(l);
-    return NULL;
-}
-
-void fac_loader_release(fac_loader *l) {
-    if (!l) return;
-    for (size_t i = 0; i < l->n_columns; i++) fac__unref(l->columns[i]);
-    fac__free(l->columns);
-    fac__free(l->chosen);
-    fac_sampler_release(l->sampler);
-    fac__free(l);
-}
-
-int64_t fac_loader_batches(const fac_loader *l) {
-    if (!fac__given(l, "loader")) return 0;
-    int64_t full = l->sampler->n / l->batch_size;
-    return full + (l->sampler->n % l->batch_size != 0 && !l->drop_last);
-}
-
-void fac_loader_start(fac_loader *l, int64_t epoch) {
-    if (fac__given(l, "loader")) fac_sampler_start(l->sampler, epoch);
-}
-
-/* The chosen rows of a column as a new tensor of the innermost scope. */
-static fac_tensor *gather(const fac_tensor *column, const int64_t *chosen, int64_t n) {
-    int64_t sizes[FAC_MAX_DIMS];
-    memcpy(sizes, column->sizes, column->ndim * sizeof *sizes);
-    sizes[0] = n;
-    fac_tensor *t;
-    FAC_TRY_NULL(fac__empty(sizes, column->ndim, (fac_dtype)column->dtype, column->device, &t));
-    fac__turn_pending(t, fac__pending(column)); /* bytes are copied as they lie */
-    size_t row = n ? (size_t)(t->numel / n) * fac_dtype_size((fac_dtype)t->dtype) : 0;
-    const char *from = fac__data(column);
-    char *to = fac__data(t);
-    for (int64_t i = 0; row && i < n; i++) memcpy(to + (size_t)i * row, from + (size_t)chosen[i] * row, row);
-    return fac__adopt_handle(fac__thread(), t);
-}
-
-bool fac_loader_next(fac_loader *l, fac_tensor **out_columns) {
-    if (fac_error() || !fac__given(l, "loader") || !fac__list_given(out_columns, l->n_columns, "columns")) return false;
-    int64_t n = fac_sampler_next(l->sampler, l->chosen, l->batch_size);
-    if (n == 0 || (l->drop_last && n < l->batch_size)) {
-        fac_sampler_start(l->sampler, l->sampler->epoch + 1);
-        return false;
-    }
-    for (size_t i = 0; i < l->n_columns; i++) {
-        out_columns[i] = gather(l->columns[i], l->chosen, n);
-        if (!out_columns[i]) return false;
-    }
-    return true;
 }

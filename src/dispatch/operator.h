@@ -41,6 +41,17 @@ typedef struct fac_builtin_kernel {
     const char *key; /* "CPU", "Meta", "Pointwise", "CompositeExplicit", "CatchAll", "Autograd", "ADInplaceOrView" */
     fac_fn typed;    /* NULL: the key falls through */
 } fac_builtin_kernel;
+/* What autocast does before a call: nothing; casts to the region's dtype; to f32; asks for f32 by the argument dtype; casts to
+   the widest among the arguments; refuses the call; casts neither the call nor its parts. */
+enum {
+    FAC_CASTS_NOTHING,
+    FAC_CASTS_LOWER,
+    FAC_CASTS_F32,
+    FAC_CASTS_F32_DTYPE,
+    FAC_CASTS_WIDEST,
+    FAC_CASTS_REFUSED,
+    FAC_CASTS_NONE
+};
 /* What a schema does not say of an operator: see fac_operator_facts. */
 typedef struct fac_builtin_facts {
     fac_operator *functional;
@@ -52,6 +63,7 @@ typedef struct fac_builtin_facts {
     const char *gradient;
     const char *forward;    /* how tangents pass: see src/autograd/forward_rules.c; NULL: by the gradient's gradient */
     uint8_t batch;          /* a kind of batch_kinds.h */
+    uint8_t autocast;       /* FAC_CASTS_...: of the CPU in the low half, of CUDA in the high one */
     uint32_t batch_args;    /* arguments, as bits, that the kind is told of */
     uint32_t batch_ranks;   /* numbers that it is told of, four bits each, the first lowest */
     fac_operator *batch_op; /* the operator that it is told of */

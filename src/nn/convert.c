@@ -1,6 +1,7 @@
 /* Moving and casting a module's tensors, and copying whole modules. */
 #include "core/guard.h"
 #include "keywords_gen.h"
+#include "nn/computed.h"
 #include "nn/module.h"
 #include <facula/ops.h>
 #include <stdatomic.h>
@@ -12,8 +13,8 @@ bool fac_set_overwrite_module_params(bool on) { return atomic_exchange(&overwrit
 /* What a tensor becomes, in the innermost scope; t itself if nothing changes. */
 typedef fac_tensor *(*convert_fn)(const void *context, fac_tensor *t);
 
-/* A parameter keeps its identity (its data is swapped) unless the process asked for new objects. Its gradient follows,
-   with its own requires_grad. */
+/* A parameter keeps its identity (its data is swapped) unless the process asked for new objects. Its gradient
+   follows, with its own requires_grad. */
 static fac_status convert_parameter(fac_slot *slot, convert_fn fn, const void *context) {
     FAC_NO_GRAD(g);
     fac_tensor *t = slot->tensor, *r = fn(context, t), *grad = fac_grad_of(t);
@@ -168,6 +169,7 @@ static fac_status remember(copies *c, void *from, void *to) {
 }
 
 static fac_status copy_slot(copies *c, fac_module *to, const fac_slot *s) {
+    if (s->kind == FAC_SLOT_COMPUTED) return fac__computed_slot(to, s->name);
     fac_scope scope = fac_scope_begin();
     fac_tensor *t = s->tensor ? copied(c, s->tensor) : NULL;
     fac_status st = FAC_OK;
@@ -211,7 +213,8 @@ static fac_status copy_into(copies *c, fac_module *to, fac_module *m) {
         fac_module *child = copy_tree(c, m->children.v[i].module);
         if (!child || !fac_module_add(to, m->children.v[i].name, child)) return fac_error();
     }
-    return copy_state(to, m);
+    FAC_TRY(copy_state(to, m));
+    return fac__computed_copy(to, m);
 }
 
 static fac_module *copy_tree(copies *c, fac_module *m) {
@@ -226,7 +229,8 @@ static fac_module *copy_tree(copies *c, fac_module *m) {
     }
     fac_module *to = fac_module_new(m->cls);
     if (!to) return NULL;
-    /* What `init` has added lives until the copy's state, or the `destroy` of a copy that failed, needs it no more. */
+    /* What `init` has added lives until the copy's state, or the `destroy` of a copy that failed, needs it no
+       more. */
     const fac_module added = {.slots = to->slots, .children = to->children};
     memset(&to->slots, 0, sizeof to->slots);
     memset(&to->children, 0, sizeof to->children);

@@ -1,4 +1,5 @@
 /* Running a module: pre-hooks, forward in a scope of its own, hooks, backward hooks on the result. */
+#include "nn/computed.h"
 #include "nn/module.h"
 #include <facula/ops.h>
 
@@ -72,8 +73,8 @@ static fac_tensor *run_forward_hooks(fac_module *m, fac_tensor *x, fac_tensor *y
     return y && fac__hooks_each(m->hooks, FAC_MODULE_HOOK_FORWARD, visit_forward_hook, &f) == FAC_OK ? f.y : NULL;
 }
 
-/* One call's bridge from a tensor hook to module hooks of one kind; it lives in the graph through a custom function, so that
-   it is freed with it. */
+/* One call's bridge from a tensor hook to module hooks of one kind; it lives in the graph through a custom
+   function, so that it is freed with it. */
 typedef struct bridge {
     fac_module *m; /* owned */
     int kind;
@@ -134,6 +135,7 @@ static fac_tensor *first_of_all(fac_module *m, fac_tensors inputs) {
 
 static fac_tensor *compute(fac_module *m, fac_tensors inputs) {
     fac_tensor *y = NULL;
+    if (fac__compute_all(m, true)) return NULL;
     if (m->cls->forward && inputs.n == 1)
         FAC_CALLBACK(y = m->cls->forward(m, inputs.v[0]));
     else if (m->cls->forward_many)
@@ -208,6 +210,7 @@ static fac_status run_all(fac_module *m, fac_tensors inputs, fac_tensor **out) {
     fac_tensor *x = inputs.n ? inputs.v[0] : NULL;
     if (inputs.n == 1 && (x = prepared(m, x))) inputs.v = &x;
     fac_status st = fac_error();
+    if (!st) st = fac__compute_all(m, true);
     if (!st) FAC_CALLBACK(st = m->cls->forward_all(m, inputs, out));
     if (!st) out[0] = finished(m, x, out[0]);
     if (!st) st = fac_error();

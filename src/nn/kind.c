@@ -122,10 +122,14 @@ static void floats_text(const fac_nn_floats *l, char *buf, size_t size) {
     }
 }
 
+static bool all_equal(const int64_t *v, size_t n) {
+    for (size_t i = 1; i < n; i++)
+        if (v[i] != v[0]) return false;
+    return n > 0;
+}
+
 static void list_text(const int64_t *v, size_t n, bool tuple, char *buf, size_t size) {
-    bool equal = n > 0;
-    for (size_t i = 1; i < n; i++) equal = equal && v[i] == v[0];
-    if (equal && !tuple) {
+    if (!tuple) {
         snprintf(buf, size, "%lld", (long long)v[0]);
         return;
     }
@@ -136,6 +140,15 @@ static void list_text(const int64_t *v, size_t n, bool tuple, char *buf, size_t 
     }
     const size_t at = strlen(buf);
     snprintf(buf + at, size - at, n == 1 ? ",)" : ")");
+}
+
+static void ints_text(const fac_nn_field *f, const int64_t *v, bool tuple, char *buf, size_t size) {
+    const size_t n = (size_t)f->size;
+    const bool equal = all_equal(v, n);
+    if (equal && v[0] == 0 && f->zero_means == FAC_NN_ZERO_IS_NONE)
+        snprintf(buf, size, "None");
+    else
+        list_text(v, n, tuple || !equal, buf, size);
 }
 
 void fac__nn_text(const fac_nn_field *f, const void *arguments, bool tuple, char *buf, size_t size) {
@@ -166,8 +179,12 @@ void fac__nn_text(const fac_nn_field *f, const void *arguments, bool tuple, char
                  *(const char *const *)at ? *(const char *const *)at : "");
         break;
     case FAC_NN_REDUCTION: snprintf(buf, size, "'%s'", reductions[*(const int64_t *)at]); break;
-    case FAC_NN_INTS: list_text(at, (size_t)f->size, tuple, buf, size); break;
-    case FAC_NN_LIST: list_text(((const fac_nn_list *)at)->v, ((const fac_nn_list *)at)->n, tuple, buf, size); break;
+    case FAC_NN_INTS: ints_text(f, at, tuple, buf, size); break;
+    case FAC_NN_LIST: {
+        const fac_nn_list *list = at;
+        list_text(list->v, list->n, tuple || list->n != 1, buf, size);
+        break;
+    }
     case FAC_NN_DTYPE:
     case FAC_NN_DEVICE:
     case FAC_NN_TENSOR: buf[0] = 0;
@@ -182,7 +199,7 @@ static const fac_nn_field *field_named(const fac_nn_kind *k, const char *name, s
 
 /* Whether the value of the field in braces at `text` is its default. */
 static bool is_default(const fac_nn_kind *k, const char *text, const void *arguments) {
-    text += strspn(text, "{(");
+    text += strspn(text, "{(=");
     const fac_nn_field *f = field_named(k, text, strcspn(text, ")}"));
     char now[128], unset[128];
     union {
@@ -196,6 +213,15 @@ static bool is_default(const fac_nn_kind *k, const char *text, const void *argum
     fac__nn_text(f, arguments, true, now, sizeof now);
     fac__nn_text(&alone, &room, true, unset, sizeof unset);
     return strcmp(now, unset) == 0;
+}
+
+/* Takes the quotes off the word at `at`; where the text ends then. */
+static size_t without_quotes(char *buf, size_t at) {
+    const size_t n = strlen(buf + at);
+    if (n < 2 || buf[at] != '\'') return at + n;
+    memmove(buf + at, buf + at + 1, n - 2);
+    buf[at + n - 2] = 0;
+    return at + n - 2;
 }
 
 void fac__nn_describe(fac_module *m, char *buf, size_t size) {
@@ -214,11 +240,11 @@ void fac__nn_describe(fac_module *m, char *buf, size_t size) {
             at += strlen(buf + at);
             p = strchr(p, '}') + 1;
         } else if (*p == '{') {
-            const bool tuple = p[1] == '(';
-            p += 1 + tuple;
+            const bool tuple = p[1] == '(', bare = p[1] == '=';
+            p += 1 + tuple + bare;
             const size_t n = strcspn(p, ")}");
             fac__nn_text(field_named(k, p, n), m->state, tuple, buf + at, size - at);
-            at += strlen(buf + at);
+            at = bare ? without_quotes(buf, at) : at + strlen(buf + at);
             p += n + 1 + tuple;
         } else {
             buf[at++] = *p++;

@@ -1,5 +1,5 @@
-/* Kinds of modules that are described (modules.yaml): a class with a table of its constructor's arguments, from which the library
-   shows a module, makes one from text, and checks what is given. */
+/* Kinds of modules that are described (modules.yaml): a class with a table of its constructor's arguments, from
+   which the library shows a module, makes one from text, and checks what is given. */
 #ifndef FAC_SRC_NN_KIND_H
 #define FAC_SRC_NN_KIND_H
 
@@ -33,6 +33,8 @@ typedef enum fac_nn_type {
     FAC_NN_TENSOR, /* is a buffer of the module, and not kept */
 } fac_nn_type;
 
+/* Of zero_means: 0 is what is kept and computed with, and shown as None. */
+enum { FAC_NN_ZERO_IS_NONE = -2 };
 typedef struct fac_nn_field {
     const char *name;
     fac_nn_type type;
@@ -40,13 +42,14 @@ typedef struct fac_nn_field {
     int64_t size; /* of FAC_NN_INTS */
     size_t offset;
     const char *unset; /* its default, as text; NULL: it must be given */
-    int zero_means;    /* the field whose value it has where it is 0; -1: none */
+    int zero_means;    /* the field whose value it has where it is 0; -1: none; or FAC_NN_ZERO_IS_NONE */
     const char *const *choices;
 } fac_nn_field;
 
 typedef struct fac_nn_kind {
     fac_module_class cls;
-    const char *shows; /* what print shows: "{name}" is a value; "{(name)}" a list as a tuple in any case; "{@name}"
+    const char *
+        shows; /* what print shows: "{name}" is a value; "{(name)}" a list as a tuple in any case; "{=name}" a word without quotes; "{@name}"
                                 whether there is such a parameter; what stands in brackets is left out where its first value is the default */
     const char *constructor; /* "conv2d_new", for messages */
     const fac_nn_field *fields;
@@ -64,11 +67,13 @@ fac_module *fac__nn_make(const fac_nn_kind *kind, const void *arguments, fac_ten
 fac_status fac__nn_ints(const char *constructor, const char *name, int64_t *out, size_t n, fac_ints given);
 fac_status fac__nn_list(const char *constructor, const char *name, fac_nn_list *out, fac_ints given);
 fac_status fac__nn_floats(const char *constructor, const char *name, fac_nn_floats *out, fac_floats given);
-/* Refuses a number of inputs that is not in least ... most, and inputs that must be there and are NULL; `names` tells them. */
+/* Refuses a number of inputs that is not in least ... most, and inputs that must be there and are NULL; `names`
+   tells them. */
 fac_status fac__nn_inputs(fac_module *m, fac_tensors inputs, const char *names, size_t least, size_t most);
 /* The `describe` of described kinds. */
 void fac__nn_describe(fac_module *m, char *buf, size_t size);
-/* The value of a field in `arguments` as Python would write it; a list whose numbers are equal as one of them unless `tuple`. */
+/* The value of a field in `arguments` as Python would write it; a list whose numbers are equal as one of them unless `tuple`, and one of
+   any length as a number only if it has one. */
 void fac__nn_text(const fac_nn_field *f, const void *arguments, bool tuple, char *buf, size_t size);
 /* Puts a default, or what a user wrote in place of it, into `arguments`: text as Python's. */
 fac_status fac__nn_read(const fac_nn_kind *k, const fac_nn_field *f, const char *text, void *arguments);

@@ -80,9 +80,8 @@ static fac_tensor *find_tensor(fac_module *m, const char *path, fac_slot_kind ki
     if (fac_error()) return NULL;
     fac_slot *s = find_slot(m, path);
     if (!s || s->kind == kind) return s ? s->tensor : NULL;
-    const bool buffer = kind == FAC_SLOT_BUFFER;
-    FAC_FAIL(FAC_ERR_NOT_FOUND, "'%s' is not a %s but a %s", path, buffer ? "buffer" : "parameter",
-             buffer ? "parameter" : "buffer");
+    static const char *const kinds[] = {"a parameter", "a buffer", "computed of other parts (fac_module_value)"};
+    FAC_FAIL(FAC_ERR_NOT_FOUND, "'%s' is not %s but %s", path, kinds[kind], kinds[s->kind]);
     return NULL;
 }
 
@@ -110,6 +109,8 @@ fac_status fac_module_set_tensor(fac_module *m, const char *path, fac_tensor *t)
     if (t && !fac__open(t, "fac_module_set_tensor", "t")) return fac_error();
     fac_slot *s = find_slot(m, path);
     if (!s) return fac_error();
+    FAC_CHECK(s->kind != FAC_SLOT_COMPUTED, FAC_ERR_ARGUMENT, "'%s' is computed of other parts, which may be set",
+              path);
     if (s->kind == FAC_SLOT_PARAMETER && t && !fac_is_leaf(t))
         return FAC_FAIL(FAC_ERR_AUTOGRAD, "parameter '%s' should be a leaf", path);
     fac__slot_set(s, t);

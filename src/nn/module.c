@@ -2,6 +2,7 @@
 #include "nn/module.h"
 #include "core/nested.h"
 #include "keywords_gen.h"
+#include "nn/computed.h"
 
 static void free_slot(fac_slot *s) {
     fac__free(s->name);
@@ -21,6 +22,7 @@ void fac__module_free_parts(const fac_module *m) {
 /* After the class's `destroy`, which a module whose `init` failed does without. */
 static void free_made(fac_module *m) {
     fac__hooks_free(m->hooks);
+    fac__computed_free(m);
     fac__module_free_parts(m);
     fac__free(m->state);
     fac__free(m);
@@ -125,17 +127,31 @@ fac_tensor *(fac_module_add_buffer)(fac_module *m, const char *name, fac_tensor 
     return add_slot(m, name, t, FAC_SLOT_BUFFER, k.persistent) ? NULL : t;
 }
 
-/* m itself or a module below it. */
-static bool holds(const fac_module *m, const fac_module *wanted) {
+bool fac__module_holds(const fac_module *m, const fac_module *wanted) {
     if (m == wanted) return true;
     for (size_t i = 0; i < m->children.n; i++)
-        if (holds(m->children.v[i].module, wanted)) return true;
+        if (fac__module_holds(m->children.v[i].module, wanted)) return true;
     return false;
+}
+
+fac_module *fac__module_take_child(fac_module *m, size_t i) {
+    const fac_child gone = m->children.v[i];
+    memmove(&m->children.v[i], &m->children.v[i + 1], (--m->children.n - i) * sizeof gone);
+    fac__free(gone.name);
+    return gone.module;
+}
+
+fac_tensor *fac__module_take_slot(fac_module *m, fac_slot *s) {
+    const fac_slot gone = *s;
+    const size_t i = (size_t)(s - m->slots.v);
+    memmove(s, s + 1, (--m->slots.n - i) * sizeof *s);
+    fac__free(gone.name);
+    return gone.tensor;
 }
 
 static fac_status add_child(fac_module *m, const char *name, fac_module *child) {
     FAC_TRY(check_name(m, name));
-    FAC_CHECK(!holds(child, m), FAC_ERR_ARGUMENT, "a module cannot be below itself");
+    FAC_CHECK(!fac__module_holds(child, m), FAC_ERR_ARGUMENT, "a module cannot be below itself");
     FAC_TRY(FAC_VEC_GROW(&m->children));
     char *copy = fac__strdup(name);
     if (!copy) return fac_error();

@@ -7,7 +7,9 @@
 #include <facula/io.h>
 #include <facula/nn.h>
 
-typedef enum { FAC_SLOT_PARAMETER, FAC_SLOT_BUFFER } fac_slot_kind;
+/* A computed tensor is made of other parts before the module runs (computed.h); it is no part that is listed, saved
+   or moved. */
+typedef enum { FAC_SLOT_PARAMETER, FAC_SLOT_BUFFER, FAC_SLOT_COMPUTED } fac_slot_kind;
 
 typedef struct fac_slot {
     char *name;
@@ -20,6 +22,8 @@ typedef struct fac_child {
     char *name;
     fac_module *module; /* owned */
 } fac_child;
+
+typedef struct fac_computed fac_computed;
 
 /* Kinds of hooks in a module's list. */
 enum {
@@ -34,6 +38,8 @@ enum {
 struct fac_module {
     atomic_int refs;
     bool training;
+    bool
+        cumulative; /* of a batch normalisation: its running statistics are means of all batches, whatever its momentum */
     const fac_module_class *cls;
     void *state;
     struct {
@@ -44,20 +50,37 @@ struct fac_module {
         fac_child *v;
         size_t n, cap;
     } children;
+    struct {
+        fac_computed *v;
+        size_t n, cap;
+    } computed;
     fac_hooks *hooks;
 };
 
 /* The child of a name of len bytes, or the slot of a name, in m itself; or NULL. */
 fac_child *fac__module_child_of(fac_module *m, const char *name, size_t len);
 fac_slot *fac__module_slot(fac_module *m, const char *name);
+/* Whether `wanted` is m or below it. */
+bool fac__module_holds(const fac_module *m, const fac_module *wanted);
+/* Takes the i-th child, or slot, out; the module, or the handle, goes to the caller. */
+fac_module *fac__module_take_child(fac_module *m, size_t i);
+fac_tensor *fac__module_take_slot(fac_module *m, fac_slot *s);
 /* Frees all parameters, buffers and children, and the room that they are listed in. */
 void fac__module_free_parts(const fac_module *m);
 /* Puts t in a slot (counted); the old tensor is released. */
 void fac__slot_set(fac_slot *s, fac_tensor *t);
 
-/* Every slot (or module) of m and below, in order; visit returns a status that stops the walk. `path` is the dotted name. */
+/* Every slot (or module) of m and below, in order; visit returns a status that stops the walk. `path` is the dotted
+   name. */
 typedef fac_status (*fac_slot_visit)(void *context, const char *path, fac_module *owner, fac_slot *slot);
 fac_status fac__module_walk_slots(fac_module *m, fac_slot_visit visit, void *context);
+
+/* ---- containers (layers/containers.c, layers/sequential.c) ---- */
+
+extern const fac_module_class fac__sequential_class, fac__module_list_class, fac__module_dict_class,
+    fac__parametrization_list_class;
+/* A container of children "0", "1", ...; takes over the references, also when it fails. */
+fac_module *fac__container_new(const fac_module_class *cls, fac_module *const *modules, size_t n);
 
 /* ---- files of lists ---- */
 
@@ -73,6 +96,8 @@ fac_tensor *fac__nn_parameter(fac_module *m, const char *name, fac_ints sizes, f
 fac_status fac__nn_uniform(fac_tensor *t, double bound);
 fac_status fac__nn_normal(fac_tensor *t);
 fac_status fac__nn_fill(fac_tensor *t, double value);
+/* Whether m is a batch normalisation that keeps running statistics. */
+bool fac__nn_has_batch_statistics(fac_module *m);
 /* Releases m if st is an error; returns m or NULL. */
 fac_module *fac__nn_done(fac_module *m, fac_status st);
 

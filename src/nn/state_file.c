@@ -1,4 +1,5 @@
 /* Lists of named tensors as files, and put together of parts and taken apart. */
+#include "io/any_file.h"
 #include "nn/module.h"
 
 /* ---- parts ---- */
@@ -72,7 +73,33 @@ fac_status fac__state_read(fac_safetensors *f, fac_state *s) {
     return FAC_OK;
 }
 
+/* ---- files of others ----------------------------------------------------------------------------------------------- */
+
+/* All of its tensors; what else it has is left out. */
+static fac_status read_tensors(fac_tensor_file *f, fac_state *s) {
+    for (size_t i = 0; i < fac_tensor_file_count(f); i++) {
+        fac_tensor_file_entry e;
+        FAC_TRY(fac_tensor_file_get(f, i, &e));
+        if (e.text) continue;
+        FAC_SCOPE(scope);
+        fac_tensor *t = fac_tensor_file_read(f, i);
+        FAC_TRY(t ? fac_state_set(s, e.name, t) : fac_error());
+    }
+    return FAC_OK;
+}
+
+static fac_state *load_tensors(fac_tensor_file *f) {
+    fac_state *s = fac_state_new();
+    const fac_status st = s ? read_tensors(f, s) : fac_error();
+    fac_tensor_file_close(f);
+    if (st == FAC_OK) return s;
+    fac_state_free(s);
+    return NULL;
+}
+
 fac_state *fac_state_load(const char *path) {
+    fac_tensor_file *other = fac_error() ? NULL : fac__tensor_file_open_any(path);
+    if (other) return load_tensors(other);
     fac_safetensors *f = fac_error() ? NULL : fac_safetensors_open(path);
     if (!f) return NULL;
     fac_state *s = fac_state_new();

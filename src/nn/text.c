@@ -68,12 +68,13 @@ static size_t read_floats(const char *text, double *out, size_t most) {
     return text[1] ? 0 : n;
 }
 
-/* The choice in quotes. */
+/* The choice, in quotes or not. */
 static fac_status read_text(const fac_nn_kind *k, const fac_nn_field *f, const char *text, const char **out) {
     const size_t n = strlen(text);
     const bool quoted = n >= 2 && (text[0] == '\'' || text[0] == '"') && text[n - 1] == text[0];
-    for (const char *const *c = f->choices; quoted && *c; c++)
-        if (strlen(*c) == n - 2 && strncmp(*c, text + 1, n - 2) == 0) return *out = *c, FAC_OK;
+    const size_t length = quoted ? n - 2 : n; /* print shows some words without quotes, as PyTorch does */
+    for (const char *const *c = f->choices; *c; c++)
+        if (strlen(*c) == length && strncmp(*c, text + quoted, length) == 0) return *out = *c, FAC_OK;
     return no_value(k, f, text, quoted ? "one of the words that it may be" : "a word in quotes");
 }
 
@@ -125,7 +126,7 @@ static fac_status read_none(const fac_nn_kind *k, const fac_nn_field *f, void *a
         if (f->unset && strcmp(f->unset, "None") == 0) return *(const char **)at = NULL, FAC_OK;
         break;
     case FAC_NN_INTS:
-        if (f->zero_means >= 0) return memset(at, 0, (size_t)f->size * sizeof(int64_t)), FAC_OK;
+        if (f->zero_means != -1) return memset(at, 0, (size_t)f->size * sizeof(int64_t)), FAC_OK;
         break;
     default: break;
     }
@@ -221,6 +222,14 @@ static const fac_nn_field *by_name(const fac_nn_kind *k, const char *name, size_
     return NULL;
 }
 
+/* Whether one of the field's words stands at p, in quotes or not: padding='same', where numbers may stand as well. */
+static bool is_choice(const fac_nn_field *f, const char *p) {
+    p += *p == '\'' || *p == '"';
+    for (const char *const *c = f->choices; *c; c++)
+        if (strlen(*c) == word_at(p) && strncmp(*c, p, strlen(*c)) == 0) return true;
+    return false;
+}
+
 /* The field of the argument at r, behind its name if it has one; *position counts those without. */
 static const fac_nn_field *field_at(reader *r, const fac_nn_kind *k, size_t *position) {
     const size_t n = word_at(r->at);
@@ -234,12 +243,8 @@ static const fac_nn_field *field_at(reader *r, const fac_nn_kind *k, size_t *pos
     if (!f) return complain(r, "one argument too many"), NULL;
     if (named) r->at = behind + 1;
     skip_space(r);
-    /* a word where numbers may stand: padding='same' */
-    if (f->type == FAC_NN_INTS && (*r->at == '\'' || *r->at == '"')) {
-        const fac_nn_field *word = by_name(k, f->name, strlen(f->name), "_name");
-        if (word) return word;
-    }
-    return f;
+    const fac_nn_field *word = by_name(k, f->name, strlen(f->name), "_name");
+    return word && is_choice(word, r->at) ? word : f;
 }
 
 static fac_status read_argument(reader *r, const fac_nn_kind *k, size_t *position, bool *given, void *arguments) {
@@ -287,20 +292,147 @@ static fac_module *read_described(reader *r, const fac_nn_kind *k) {
     return m;
 }
 
+/* Whether the next thing is this character, which is then behind us. */
+static bool take(reader *r, char c) {
+    skip_space(r);
+    if (*r->at != c) return false;
+    r->at++;
+    return true;
+}
+
+/* Behind an entry: a comma, or what closes the list and is left there. */
+static bool next_entry(reader *r, char close) {
+    if (take(r, ',') || *r->at == close) return true;
+    complain(r, "a bracket is not closed");
+    return false;
+}
+
 /* Modules up to the closing bracket, as the children "0", "1", ... of m. */
-static fac_module *read_children(reader *r, fac_module *m) {
-    for (skip_space(r); m && *r->at != ')'; skip_space(r)) {
+static fac_module *read_children(reader *r, fac_module *m, char close) {
+    for (skip_space(r); m && *r->at != close; skip_space(r)) {
         char name[24];
         snprintf(name, sizeof name, "%zu", m->children.n);
-        if (!fac_module_add(m, name, read_module(r))) break;
-        skip_space(r);
-        if (*r->at == ',')
-            r->at++;
-        else if (*r->at != ')')
-            complain(r, "a bracket is not closed");
-        if (fac_error()) break;
+        if (!fac_module_add(m, name, read_module(r)) || !next_entry(r, close)) break;
     }
     return m ? fac__nn_done(m, fac_error()) : NULL;
+}
+
+/* The list in brackets, which may be missing. */
+static fac_module *read_module_list(reader *r) {
+    fac_module *m = fac_module_list_new(NULL, 0);
+    if (!take(r, '[')) return m;
+    if ((m = read_children(r, m, ']'))) r->at++;
+    return m;
+}
+
+/* "'name': " */
+static bool read_name(reader *r, char *name, size_t size) {
+    const char quote = (char)(skip_space(r), *r->at);
+    const char *end = quote == '\'' || quote == '"' ? strchr(r->at + 1, quote) : NULL;
+    const size_t n = end ? (size_t)(end - r->at - 1) : 0;
+    if (!n || n >= size) {
+        complain(r, "a name in quotes is missing, or too long");
+        return false;
+    }
+    memcpy(name, r->at + 1, n);
+    name[n] = 0;
+    r->at = end + 1;
+    if (take(r, ':')) return true;
+    complain(r, "a colon is missing");
+    return false;
+}
+
+static fac_module *read_dict(reader *r) {
+    fac_module *m = fac_module_dict_new();
+    if (!m || !take(r, '{')) return m;
+    char name[100];
+    for (skip_space(r); *r->at != '}'; skip_space(r))
+        if (!read_name(r, name, sizeof name) || !fac_module_dict_set(m, name, read_module(r)) || !next_entry(r, '}'))
+            break;
+    if ((m = fac__nn_done(m, fac_error()))) r->at++;
+    return m;
+}
+
+/* What a stack of layers is made of; `position` of the next argument without a name. */
+typedef struct stack {
+    fac_module *layer, *norm;
+    int64_t n;
+    bool given; /* n */
+    int position;
+} stack;
+
+/* The name that stands before an equals sign; empty if there is none. */
+static void read_keyword(reader *r, char name[32]) {
+    skip_space(r);
+    const size_t n = word_at(r->at);
+    const char *behind = r->at + n + strspn(r->at + n, " \t\r\n");
+    name[0] = 0;
+    if (!n || n >= 32 || *behind != '=') return;
+    memcpy(name, r->at, n);
+    name[n] = 0;
+    r->at = behind + 1;
+    skip_space(r);
+}
+
+static void read_stack_argument(reader *r, stack *s, const char *layer_name) {
+    static const char *const names[] = {"", "num_layers", "norm"};
+    char name[32];
+    read_keyword(r, name);
+    int which = s->position++;
+    if (name[0])
+        for (which = 0; which < 3; which++)
+            if (strcmp(name, which ? names[which] : layer_name) == 0) break;
+    if (which == 0 && !s->layer)
+        s->layer = read_module(r);
+    else if (which == 1 && !s->given) {
+        char *end;
+        s->n = strtoll(r->at, &end, 10);
+        s->given = end != r->at;
+        if (!s->given) complain(r, "a number of layers is missing");
+        r->at = end;
+    } else if (which == 2 && !s->norm) {
+        if (strncmp(r->at, "None", 4) == 0)
+            r->at += 4;
+        else
+            s->norm = read_module(r);
+    } else
+        complain(r, "an argument is given twice, or none of a stack of layers");
+}
+
+static fac_module *read_stack(reader *r, bool decoder) {
+    stack s = {0};
+    for (skip_space(r); *r->at != ')' && !fac_error(); skip_space(r)) {
+        read_stack_argument(r, &s, decoder ? "decoder_layer" : "encoder_layer");
+        if (fac_error() || !next_entry(r, ')')) break;
+    }
+    if (!fac_error() && (!s.layer || !s.given)) complain(r, "a layer, or how many there are, is missing");
+    if (fac_error()) {
+        fac_module_release(s.layer);
+        fac_module_release(s.norm);
+        return NULL;
+    }
+    return decoder ? fac_transformer_decoder_new(s.layer, s.n, .norm = s.norm)
+                   : fac_transformer_encoder_new(s.layer, s.n, .norm = s.norm);
+}
+
+static fac_module *read_sequential(reader *r) { return read_children(r, fac_sequential_new(NULL, 0), ')'); }
+static fac_module *read_encoder(reader *r) { return read_stack(r, false); }
+static fac_module *read_decoder(reader *r) { return read_stack(r, true); }
+
+/* What holds modules, each with what reads its arguments. */
+static const struct container {
+    const char *name;
+    fac_module *(*read)(reader *r);
+} containers[] = {{"Sequential", read_sequential},
+                  {"ModuleList", read_module_list},
+                  {"ModuleDict", read_dict},
+                  {"TransformerEncoder", read_encoder},
+                  {"TransformerDecoder", read_decoder}};
+
+static const struct container *container_named(const char *name, size_t n) {
+    for (size_t i = 0; i < FAC_COUNT(containers); i++)
+        if (strlen(containers[i].name) == n && strncmp(containers[i].name, name, n) == 0) return &containers[i];
+    return NULL;
 }
 
 static const fac_nn_kind *kind_named(const char *name, size_t n) {
@@ -316,9 +448,9 @@ static fac_module *read_call(reader *r) {
     const size_t n = word_at(r->at);
     const char *name = r->at;
     if (!n) return complain(r, "the name of a module is missing");
-    const bool sequential = n == strlen("Sequential") && strncmp(name, "Sequential", n) == 0;
+    const struct container *c = container_named(name, n);
     const fac_nn_kind *k = kind_named(name, n);
-    if (!k && !sequential) {
+    if (!k && !c) {
         FAC_FAIL(FAC_ERR_NOT_FOUND, "there is no module '%.*s' that can be made from text", (int)n, name);
         return NULL;
     }
@@ -326,9 +458,10 @@ static fac_module *read_call(reader *r) {
     skip_space(r);
     if (*r->at != '(') return complain(r, "an opening bracket is missing");
     r->at++;
-    fac_module *m = sequential ? read_children(r, fac_sequential_new(NULL, 0)) : read_described(r, k);
-    if (m) r->at++;
-    return m;
+    fac_module *m = c ? c->read(r) : read_described(r, k);
+    if (!m || take(r, ')')) return m;
+    fac_module_release(m);
+    return complain(r, "a bracket is not closed");
 }
 
 static fac_module *read_module(reader *r) {

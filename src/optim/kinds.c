@@ -1,143 +1,154 @@
-/* SGD, Adam, AdamW: their settings, and the fused operators that update a parameter. */
+/* SGD, Adam, AdamW: their settings, and the fused operators that update a parameter. What kinds have in common. */
 #include "core/handle.h"
-#include "keywords_gen.h"
 #include "ops/optim.h"
-#include "ops_gen.h"
-#include "optim/optimizer.h"
+#include "optim/kind.h"
+#include <facula/ops.h>
+
+#define KIND_ADDRESS(kind) &fac__##kind##_kind,
+const fac_optim_kind *fac__optim_kind_of(const fac_optimizer_class *cls) {
+    static const fac_optim_kind *const kinds[] = {FAC_OPTIM_KINDS(KIND_ADDRESS)};
+    for (size_t i = 0; i < FAC_COUNT(kinds); i++)
+        if (&kinds[i]->cls == cls) return kinds[i];
+    return NULL;
+}
+
+/* ---- in common ------------------------------------------------------------------------------------------------------------- */
+
+fac_status fac__optim_check_betas(double beta1, double beta2) {
+    FAC_CHECK(beta1 >= 0 && beta1 < 1, FAC_ERR_ARGUMENT, "invalid beta1: %g should be in [0, 1)", beta1);
+    FAC_CHECK(beta2 >= 0 && beta2 < 1, FAC_ERR_ARGUMENT, "invalid beta2: %g should be in [0, 1)", beta2);
+    return FAC_OK;
+}
+
+fac_status fac__optim_check_floating(fac_tensor *parameter) {
+    const fac_dtype d = fac_tensor_dtype(parameter);
+    FAC_CHECK(fac_dtype_is_floating(d) && !fac_dtype_is_complex(d), FAC_ERR_DTYPE,
+              "optimisers take floating parameters, not %s", fac_dtype_name(d));
+    return FAC_OK;
+}
+
+fac_tensor *fac__optim_gradient(const fac_optimizer_update *u, bool maximize, double decay) {
+    fac_tensor *g = maximize ? fac_neg(u->grad) : u->grad;
+    return decay != 0 ? fac_add(g, u->parameter, .alpha = decay) : g;
+}
+
+void fac__optim_moments(fac_tensor *mean, fac_tensor *square, fac_tensor *grad, double beta1, double beta2) {
+    (void)fac_lerp_(mean, grad, 1 - beta1);
+    (void)fac_addcmul_(fac_mul_(square, beta2), grad, grad, .value = 1 - beta2);
+}
+
+double fac__optim_choice(const char *function, const char *keyword, const char *given, const char *const *choices) {
+    fac_buf list = {0};
+    fac_status st = FAC_OK;
+    for (size_t i = 0; choices[i]; i++)
+        if (given && strcmp(given, choices[i]) == 0) return (double)i;
+    for (size_t i = 0; choices[i] && !st; i++) st = fac__buf_printf(&list, "%s\"%s\"", i ? ", " : "", choices[i]);
+    if (!st)
+        (void)FAC_FAIL(FAC_ERR_ARGUMENT, "%s: %s should be one of %s, not \"%s\"", function, keyword, list.data,
+                       given ? given : "NULL");
+    fac__buf_free(&list);
+    return 0;
+}
 
 /* The fused operators take float32 and float64. */
 static fac_status check_fused(fac_tensor *parameter) { return fac__optim_check_parameter(fac__header(parameter)); }
 
 /* ---- SGD ------------------------------------------------------------------------------------------------------------------ */
 
-enum { SGD_LR, SGD_MOMENTUM, SGD_DAMPENING, SGD_DECAY, SGD_NESTEROV, SGD_MAXIMIZE };
-static const fac_option sgd_options[] = {{"lr", 1e-3},    {"momentum", 0}, {"dampening", 0}, {"weight_decay", 0},
-                                         {"nesterov", 0}, {"maximize", 0}, {NULL, 0}};
-#define SGD_VALUES(k) \
-    (const double[]) { lr, (k).momentum, (k).dampening, (k).weight_decay, (k).nesterov, (k).maximize }
+#define SGD(X, Y) X(momentum, 0) X(dampening, 0) X(weight_decay, 0) X(nesterov, 0) X(maximize, 0)
+FAC_KIND(sgd, 1e-3, SGD)
 
-static size_t sgd_state_count(const double *v) { return v[SGD_MOMENTUM] != 0; }
+static size_t sgd_state_count(const double *values) {
+    FAC_KIND_OPTIONS(sgd, v, values);
+    return v->momentum != 0;
+}
 
-static fac_status check_sgd(const double *v) {
-    FAC_CHECK(v[SGD_MOMENTUM] >= 0, FAC_ERR_ARGUMENT, "invalid momentum value: %g", v[SGD_MOMENTUM]);
-    FAC_CHECK(v[SGD_DECAY] >= 0, FAC_ERR_ARGUMENT, "invalid weight_decay value: %g", v[SGD_DECAY]);
-    FAC_CHECK(v[SGD_NESTEROV] == 0 || (v[SGD_MOMENTUM] > 0 && v[SGD_DAMPENING] == 0), FAC_ERR_ARGUMENT,
+static fac_status check_sgd(const double *values) {
+    FAC_KIND_OPTIONS(sgd, v, values);
+    FAC_KIND_NOT_NEGATIVE(v, momentum);
+    FAC_KIND_NOT_NEGATIVE(v, weight_decay);
+    FAC_CHECK(v->nesterov == 0 || (v->momentum > 0 && v->dampening == 0), FAC_ERR_ARGUMENT,
               "Nesterov momentum requires a momentum and zero dampening");
+    return FAC_OK;
+}
+
+static fac_status check_sgd_sparse(const double *values) {
+    FAC_KIND_OPTIONS(sgd, v, values);
+    FAC_CHECK(v->momentum == 0 && v->weight_decay == 0, FAC_ERR_UNSUPPORTED,
+              "SGD takes sparse gradients without momentum and weight_decay; to_dense makes a gradient strided");
     return FAC_OK;
 }
 
 /* The step of a parameter whose gradient is sparse: only the rows that have elements change. */
 static fac_status sgd_sparse_step(const fac_optimizer_update *u) {
-    const double *v = u->options;
+    FAC_KIND_OPTIONS(sgd, v, u->options);
     FAC_SCOPE(s);
-    const fac_scalar step = fac_scalar_f_(v[SGD_MAXIMIZE] != 0 ? v[SGD_LR] : -v[SGD_LR]);
+    const fac_scalar step = fac_scalar_f_(v->maximize != 0 ? v->lr : -v->lr);
     return fac__s_add__Tensor(fac__header(u->parameter), fac__header(u->grad), step) ? FAC_OK : fac_error();
 }
 
 static fac_status sgd_step(const fac_optimizer_update *u) {
-    const double *v = u->options;
+    FAC_KIND_OPTIONS(sgd, v, u->options);
     if (FAC_UNLIKELY(fac__header(u->grad)->cls != NULL)) return sgd_sparse_step(u);
     fac_tensor *buffer = fac__header(u->state[0]);
-    return fac__s__sgd_step_(fac__header(u->parameter), fac__header(u->grad), buffer, v[SGD_LR], v[SGD_DECAY],
-                             v[SGD_MOMENTUM], v[SGD_DAMPENING], v[SGD_NESTEROV] != 0, v[SGD_MAXIMIZE] != 0,
-                             !buffer || u->fresh);
+    return fac__s__sgd_step_(fac__header(u->parameter), fac__header(u->grad), buffer, v->lr, v->weight_decay,
+                             v->momentum, v->dampening, v->nesterov != 0, v->maximize != 0, !buffer || u->fresh);
 }
 
-static const fac_optimizer_class sgd_class = {.name = "SGD",
-                                              .options = sgd_options,
+const fac_optim_kind fac__sgd_kind = {.cls = {.name = "SGD",
+                                              .options = sgd_list,
                                               .state = (const char *const[]){"momentum_buffer", NULL},
                                               .step = sgd_step,
                                               .check_options = check_sgd,
                                               .check_parameter = check_fused,
-                                              .state_count = sgd_state_count};
-
-fac_optimizer *(fac_sgd_new)(fac_module *m, double lr, const fac_sgd_new_kw *kw) {
-    fac_sgd_new_kw k;
-    return fac_error() || fac__open_sgd_new_kw(&k, kw) ? NULL : fac__optim_new(&sgd_class, m, SGD_VALUES(k));
-}
-
-fac_optimizer *(fac_sgd_of)(fac_tensors parameters, double lr, const fac_sgd_of_kw *kw) {
-    fac_sgd_of_kw k;
-    return fac_error() || fac__open_sgd_of_kw(&k, kw) ? NULL : fac__optim_of(&sgd_class, parameters, SGD_VALUES(k));
-}
+                                              .state_count = sgd_state_count},
+                                      .check_sparse = check_sgd_sparse};
 
 /* ---- Adam and AdamW --------------------------------------------------------------------------------------------------------- */
 
-enum { ADAM_LR, ADAM_BETA1, ADAM_BETA2, ADAM_EPS, ADAM_DECAY, ADAM_AMSGRAD, ADAM_MAXIMIZE };
-#define ADAM_OPTIONS(decay)                                                                                     \
-    {                                                                                                           \
-        {"lr", 1e-3}, {"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}, {"weight_decay", decay}, {"amsgrad", 0}, \
-            {"maximize", 0}, {                                                                                  \
-            NULL, 0                                                                                             \
-        }                                                                                                       \
-    }
-static const fac_option adam_options[] = ADAM_OPTIONS(0), adamw_options[] = ADAM_OPTIONS(0.01);
-#define ADAM_VALUES(k) \
-    (const double[]) { lr, (k).beta1, (k).beta2, (k).eps, (k).weight_decay, (k).amsgrad, (k).maximize }
-static const char *const adam_state[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL};
+#define ADAM_OF(X, decay) X(beta1, 0.9) X(beta2, 0.999) X(eps, 1e-8) X(weight_decay, decay) X(amsgrad, 0) X(maximize, 0)
+#define ADAM(X, Y) ADAM_OF(X, 0) X(decoupled_weight_decay, 0)
+#define ADAMW(X, Y) ADAM_OF(X, 0.01)
+FAC_KIND(adam, 1e-3, ADAM)
+FAC_KIND(adamw, 1e-3, ADAMW) /* its settings are the first of Adam's */
 
-static size_t adam_state_count(const double *v) { return v[ADAM_AMSGRAD] != 0 ? 3 : 2; }
+static size_t adam_state_count(const double *values) {
+    FAC_KIND_OPTIONS(adamw, v, values);
+    return v->amsgrad != 0 ? 3 : 2;
+}
 
-static fac_status check_adam(const double *v) {
-    FAC_CHECK(v[ADAM_BETA1] >= 0 && v[ADAM_BETA1] < 1, FAC_ERR_ARGUMENT, "invalid beta1: %g should be in [0, 1)",
-              v[ADAM_BETA1]);
-    FAC_CHECK(v[ADAM_BETA2] >= 0 && v[ADAM_BETA2] < 1, FAC_ERR_ARGUMENT, "invalid beta2: %g should be in [0, 1)",
-              v[ADAM_BETA2]);
-    FAC_CHECK(v[ADAM_EPS] >= 0, FAC_ERR_ARGUMENT, "invalid epsilon value: %g", v[ADAM_EPS]);
-    FAC_CHECK(v[ADAM_DECAY] >= 0, FAC_ERR_ARGUMENT, "invalid weight_decay value: %g", v[ADAM_DECAY]);
+static fac_status check_adam(const double *values) {
+    FAC_KIND_OPTIONS(adamw, v, values);
+    FAC_TRY(fac__optim_check_betas(v->beta1, v->beta2));
+    FAC_CHECK(v->eps >= 0, FAC_ERR_ARGUMENT, "invalid epsilon value: %g", v->eps);
+    FAC_KIND_NOT_NEGATIVE(v, weight_decay);
     return FAC_OK;
 }
 
 static fac_status adam_update(const fac_optimizer_update *u, bool decoupled) {
-    const double *v = u->options;
+    FAC_KIND_OPTIONS(adamw, v, u->options);
     return fac__s__adam_step_(fac__header(u->parameter), fac__header(u->grad), fac__header(u->state[0]),
-                              fac__header(u->state[1]), fac__header(u->state[2]), v[ADAM_LR], v[ADAM_BETA1],
-                              v[ADAM_BETA2], v[ADAM_DECAY], v[ADAM_EPS], u->step, decoupled, v[ADAM_MAXIMIZE] != 0);
+                              fac__header(u->state[1]), fac__header(u->state[2]), v->lr, v->beta1, v->beta2,
+                              v->weight_decay, v->eps, u->step, decoupled, v->maximize != 0);
 }
 
-static fac_status adam_step(const fac_optimizer_update *u) { return adam_update(u, false); }
+static fac_status adam_step(const fac_optimizer_update *u) {
+    FAC_KIND_OPTIONS(adam, v, u->options);
+    return adam_update(u, v->decoupled_weight_decay != 0);
+}
 static fac_status adamw_step(const fac_optimizer_update *u) { return adam_update(u, true); }
 
-static const fac_optimizer_class adam_class = {.name = "Adam",
-                                               .options = adam_options,
-                                               .state = adam_state,
-                                               .step = adam_step,
-                                               .check_options = check_adam,
-                                               .check_parameter = check_fused,
-                                               .state_count = adam_state_count};
-static const fac_optimizer_class adamw_class = {.name = "AdamW",
-                                                .options = adamw_options,
-                                                .state = adam_state,
-                                                .step = adamw_step,
-                                                .check_options = check_adam,
-                                                .check_parameter = check_fused,
-                                                .state_count = adam_state_count};
-
-fac_status fac__optim_check_sparse(const fac_optimizer_class *cls, const double *options) {
-    FAC_CHECK(cls != &sgd_class || (options[SGD_MOMENTUM] == 0 && options[SGD_DECAY] == 0), FAC_ERR_UNSUPPORTED,
-              "SGD takes sparse gradients without momentum and weight_decay; to_dense makes a gradient strided");
-    FAC_CHECK(cls != &adam_class && cls != &adamw_class, FAC_ERR_UNSUPPORTED,
-              "%s does not take sparse gradients; to_dense makes a gradient strided", cls->name);
-    return FAC_OK;
-}
-
-fac_optimizer *(fac_adam_new)(fac_module *m, double lr, const fac_adam_new_kw *kw) {
-    fac_adam_new_kw k;
-    return fac_error() || fac__open_adam_new_kw(&k, kw) ? NULL : fac__optim_new(&adam_class, m, ADAM_VALUES(k));
-}
-
-fac_optimizer *(fac_adam_of)(fac_tensors parameters, double lr, const fac_adam_of_kw *kw) {
-    fac_adam_of_kw k;
-    return fac_error() || fac__open_adam_of_kw(&k, kw) ? NULL : fac__optim_of(&adam_class, parameters, ADAM_VALUES(k));
-}
-
-fac_optimizer *(fac_adamw_new)(fac_module *m, double lr, const fac_adamw_new_kw *kw) {
-    fac_adamw_new_kw k;
-    return fac_error() || fac__open_adamw_new_kw(&k, kw) ? NULL : fac__optim_new(&adamw_class, m, ADAM_VALUES(k));
-}
-
-fac_optimizer *(fac_adamw_of)(fac_tensors parameters, double lr, const fac_adamw_of_kw *kw) {
-    fac_adamw_of_kw k;
-    return fac_error() || fac__open_adamw_of_kw(&k, kw) ? NULL
-                                                        : fac__optim_of(&adamw_class, parameters, ADAM_VALUES(k));
-}
+#define ADAM_CLASS(title, kind)                                                              \
+    {                                                                                        \
+        .cls = {                                                                             \
+            .name = title,                                                                   \
+            .options = kind##_list,                                                          \
+            .state = (const char *const[]){"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL}, \
+            .step = kind##_step,                                                             \
+            .check_options = check_adam,                                                     \
+            .check_parameter = check_fused,                                                  \
+            .state_count = adam_state_count                                                  \
+        }                                                                                    \
+    }
+const fac_optim_kind fac__adam_kind = ADAM_CLASS("Adam", adam);
+const fac_optim_kind fac__adamw_kind = ADAM_CLASS("AdamW", adamw);

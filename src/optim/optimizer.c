@@ -2,13 +2,16 @@
 #include "optim/optimizer.h"
 #include "autograd/leaf.h"
 #include "core/handle.h"
+#include "optim/kind.h"
 
 void fac_optimizer_release(fac_optimizer *o) {
     if (!o) return;
     for (size_t i = 0; i < o->entries.n; i++) {
         fac__unref(o->entries.v[i].parameter);
+        fac__unref(o->entries.v[i].master);
         for (size_t j = 0; j < o->n_state; j++) fac__unref(o->entries.v[i].state[j]);
     }
+    if (o->whole) o->kind->whole->release(o->whole);
     fac__free(o->entries.v);
     fac__free(o->groups.v);
     fac__free(o->list.v);
@@ -59,6 +62,7 @@ fac_status fac_optimizer_add_group(fac_optimizer *o, fac_tensors parameters, fac
     if (fac_error()) return fac_error();
     FAC_CHECK(o && (parameters.v || !parameters.n), FAC_ERR_ARGUMENT,
               "the optimiser or the array of parameters is NULL");
+    FAC_CHECK(!o->kind || !o->kind->whole, FAC_ERR_UNSUPPORTED, "%s has one group of parameters", o->cls->name);
     fac_optim_group g;
     memcpy(g.options, o->defaults, sizeof g.options);
     FAC_TRY(fac__optim_take_options(o, &g, options));
@@ -126,6 +130,7 @@ static fac_optimizer *make(const fac_optimizer_class *cls) {
     if (!o) return NULL;
     fac__live_add(1);
     o->cls = cls;
+    o->kind = fac__optim_kind_of(cls);
     o->n_options = n_options;
     o->n_state = n_state;
     for (size_t i = 0; i < n_options; i++) o->defaults[i] = cls->options[i].value;

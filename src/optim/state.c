@@ -2,7 +2,7 @@
    places of its parameters ("param_groups.0.lr", "param_groups.0.params"). */
 #include "core/read.h"
 #include "core/tensor_make.h"
-#include "optim/optimizer.h"
+#include "optim/kind.h"
 
 /* ---- saving ---- */
 
@@ -26,7 +26,7 @@ static fac_status put_entry(fac_state *s, const fac_optimizer *o, size_t i) {
     FAC_TRY(put(s, step, "%zu.step", i));
     for (size_t j = 0; j < o->n_state; j++)
         if (e->state[j]) FAC_TRY(put(s, fac__ref(e->state[j]), "%zu.%s", i, o->cls->state[j]));
-    return FAC_OK;
+    return e->master ? put(s, fac__ref(e->master), "%zu.master", i) : FAC_OK;
 }
 
 typedef fac_status (*option_visit)(void *context, size_t group, const char *name, double *value);
@@ -68,6 +68,7 @@ fac_state *fac_optimizer_state_dict(fac_optimizer *o) {
     fac_state *s = fac_state_new();
     fac_status st = s ? FAC_OK : fac_error();
     for (size_t i = 0; i < o->entries.n && !st; i++) st = put_entry(s, o, i);
+    if (!st && o->whole) st = o->kind->whole->save(o, s);
     for (size_t i = 0; i < o->groups.n && !st; i++) st = put_group(s, o, i);
     if (!st) return s;
     fac_state_free(s);
@@ -101,27 +102,47 @@ static fac_status check_step(const fac_state *s, size_t i) {
     return FAC_OK;
 }
 
-/* t is state `name` of parameter i, p. */
-static fac_status check_tensor(const fac_tensor *t, const char *name, const fac_tensor *p, size_t i) {
-    FAC_CHECK(fac__same_sizes(t, p), FAC_ERR_SHAPE,
+/* t is state `name` of parameter i, p, and should be of a form. */
+static fac_status check_tensor(const fac_tensor *t, const char *name, const fac_optim_form *f, const fac_tensor *p,
+                               size_t i) {
+    FAC_CHECK(t->ndim == f->ndim && memcmp(t->sizes, f->sizes, (size_t)f->ndim * sizeof *f->sizes) == 0, FAC_ERR_SHAPE,
               "%s of parameter %zu has shape %s in the state, but the parameter has %s", name, i, FAC_SHAPE_TEXT(t),
               FAC_SHAPE_TEXT(p));
-    FAC_CHECK(fac_can_cast((fac_dtype)t->dtype, (fac_dtype)p->dtype), FAC_ERR_DTYPE,
+    FAC_CHECK(fac_can_cast((fac_dtype)t->dtype, f->dtype), FAC_ERR_DTYPE,
               "%s of parameter %zu is %s in the state, which does not fit into %s", name, i,
-              fac_dtype_name((fac_dtype)t->dtype), fac_dtype_name((fac_dtype)p->dtype));
+              fac_dtype_name((fac_dtype)t->dtype), fac_dtype_name(f->dtype));
     FAC_CHECK(t->device.type != FAC_META || p->device.type == FAC_META, FAC_ERR_DEVICE,
               "%s of parameter %zu is a meta tensor in the state, without data to load", name, i);
     return FAC_OK;
 }
 
+/* The form of state j of parameter i, or of its master (j the number of tensors); false: it has none. */
+static bool form_of(const fac_optimizer *o, size_t i, size_t j, fac_optim_form *out) {
+    const fac_optim_entry *e = &o->entries.v[i];
+    const bool wants = fac__optim_wants_master(o, e->parameter);
+    bool kept = wants;
+    if (j < o->n_state)
+        kept = fac__optim_form(o, e->parameter, o->groups.v[e->group].options, j, out);
+    else {
+        *out = (fac_optim_form){.ndim = e->parameter->ndim};
+        memcpy(out->sizes, e->parameter->sizes, e->parameter->ndim * sizeof *out->sizes);
+    }
+    if (wants && out->dtype != FAC_F64) out->dtype = FAC_F32;
+    return kept;
+}
+
+/* A tensor that settings of the optimiser's own do not keep may come with settings that do. */
 static fac_status check_entry(const fac_optimizer *o, const fac_state *s, size_t i, size_t *taken) {
     FAC_TRY(check_step(s, i));
     ++*taken;
-    for (size_t j = 0; j < o->n_state; j++) {
-        const fac_tensor *t = entry_of(s, i, o->cls->state[j]);
+    for (size_t j = 0; j <= o->n_state; j++) {
+        fac_optim_form form;
+        const char *name = j < o->n_state ? o->cls->state[j] : "master";
+        const bool kept = form_of(o, i, j, &form);
+        const fac_tensor *t = kept || j < o->n_state ? entry_of(s, i, name) : NULL;
         if (!t) continue;
         ++*taken;
-        FAC_TRY(check_tensor(t, o->cls->state[j], o->entries.v[i].parameter, i));
+        FAC_TRY(check_tensor(t, name, &form, o->entries.v[i].parameter, i));
     }
     return FAC_OK;
 }
@@ -132,6 +153,7 @@ typedef struct loading {
     const fac_state *from;
     fac_optim_group *groups; /* a copy of the optimiser's */
     fac_optim_entry *entries;
+    void *whole;
     size_t taken;
 } loading;
 
@@ -139,6 +161,7 @@ static fac_status read_option(void *context, size_t group, const char *name, dou
     loading *l = context;
     (void)value;
     fac_tensor *t = setting_of(l->from, group, name);
+    if (!t && strcmp(name, "lr") != 0) return FAC_OK; /* one that an older version did not have */
     FAC_CHECK(t && t->numel == 1 && !fac_dtype_is_complex((fac_dtype)t->dtype), FAC_ERR_NOT_FOUND,
               "the state does not say %s of group %zu", name, group);
     *fac__optim_field(l->o, &l->groups[group], name) = fac__item(t);
@@ -188,6 +211,7 @@ static fac_status check_state(const fac_optimizer *o, loading *l) {
     const size_t settings = count_settings(l->from), others = l->from->n - settings;
     size_t taken = 0;
     for (size_t i = 0; i < o->entries.n; i++) FAC_TRY(check_entry(o, l->from, i, &taken));
+    if (o->kind && o->kind->whole) FAC_TRY(o->kind->whole->load(o, l->from, &l->whole, &taken));
     FAC_CHECK(taken == others, FAC_ERR_ARGUMENT, "the state has %zu entries, of which %s over %zu parameters knows %zu",
               others, o->cls->name, o->entries.n, taken);
     FAC_TRY(read_groups(o, l));
@@ -200,11 +224,15 @@ static fac_status check_state(const fac_optimizer *o, loading *l) {
 static fac_status read_entry(const fac_optimizer *o, const fac_state *s, size_t i, fac_optim_entry *to) {
     FAC_SCOPE(scope);
     to->parameter = o->entries.v[i].parameter;
+    to->group = o->entries.v[i].group;
     to->step = fac__item_int(entry_of(s, i, "step"));
+    FAC_TRY(fac__optim_make_master(o, to));
+    fac_tensor *master = to->master ? entry_of(s, i, "master") : NULL;
+    if (master && !fac__s_copy_(to->master, master, false)) return fac_error();
     for (size_t j = 0; j < o->n_state; j++) {
         fac_tensor *t = entry_of(s, i, o->cls->state[j]);
         if (!t) continue;
-        FAC_TRY(fac__optim_make_state(to, j));
+        FAC_TRY(fac__optim_make_state(o, to, j));
         if (!fac__s_copy_(to->state[j], t, false)) return fac_error();
     }
     return fac_error();
@@ -217,7 +245,12 @@ static void exchange(fac_optimizer *o, loading *l) {
         e->step = l->entries[i].step;
         memcpy(e->state, l->entries[i].state, sizeof e->state);
         memcpy(l->entries[i].state, had.state, sizeof had.state);
+        e->master = l->entries[i].master;
+        l->entries[i].master = had.master;
     }
+    void *whole = o->whole;
+    o->whole = l->whole;
+    l->whole = whole;
     memcpy(o->groups.v, l->groups, o->groups.n * sizeof *l->groups);
 }
 
@@ -239,6 +272,8 @@ static fac_status loading_begin(loading *l, const fac_optimizer *o, const fac_st
 }
 
 static void loading_end(loading *l, const fac_optimizer *o) {
+    if (l->whole) o->kind->whole->release(l->whole);
+    for (size_t i = 0; l->entries && i < o->entries.n; i++) fac__unref(l->entries[i].master);
     for (size_t i = 0; l->entries && i < o->entries.n; i++)
         for (size_t j = 0; j < o->n_state; j++) fac__unref(l->entries[i].state[j]);
     fac__free(l->entries);

@@ -1,4 +1,5 @@
 /* fac_init and fac_shutdown: once, but restartable. */
+#include "amp/autocast.h"
 #include "autograd/init.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cuda/ops/pointwise.h"
@@ -46,6 +47,7 @@ static const struct {
 #endif
     {NULL, fac__names_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
+    {NULL, fac__autocast_shutdown},
 };
 
 /* Guards the start and stop of the rooms, fac__started where it is written, and the two below. Recursive: what a room does while

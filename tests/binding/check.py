@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import zipfile
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples" / "python"
 sys.path.insert(0, str(EXAMPLES))
@@ -118,14 +119,22 @@ def every_kind_of_object_is_released_once(f):
         (folder / "text").write_text("a text of some words, of which some come again and again\n" * 50)
         paths = (C.c_char_p * 1)(str(folder / "text").encode())
         model = f.linear_new(2, 2)
+        optimizer = f.sgd_new(model, 0.1)
         f.state_save(f.module_state_dict(model), str(folder / "state"))
+        with zipfile.ZipFile(folder / "arrays.npz", "w"):
+            pass
+        (folder / "table").write_text("a,b\n1,2\n")
         makers = {"fac_vocab *": [lambda: f.vocab_bytes(), lambda: f.vocab_characters("abc", 3), lambda: f.vocab_bpe("ab ab ab", 8, 300),
                                   lambda: f.vocab_bpe_of("97 98\n", 6)],
-                  "fac_sampler *": [lambda: f.sampler_new(10, True, 1)], "fac_generator *": [lambda: f.generator_new(1)],
+                  "fac_dataset *": [lambda: f.dataset_of_tensors([f.tensor([1, 2, 3])])],
+                  "fac_sampler *": [lambda: f.sampler_new(10, True, 1), lambda: f.sampler_subset([4, 2])], "fac_generator *": [lambda: f.generator_new(1)],
                   "fac_corpus *": [lambda: f.corpus_new(C.addressof(paths), 1)],
                   "fac_loader *": [lambda: f.loader_new([f.tensor([1, 2, 3])])], "fac_module *": [lambda: f.relu_new(), lambda: f.module_copy(model)],
+                  "fac_lr_scheduler *": [lambda: f.exponential_lr_new(optimizer, 0.9), lambda: f.step_lr_new(optimizer, 2)],
                   "fac_optimizer *": [lambda: f.sgd_new(model, 0.1)], "fac_safetensors *": [lambda: f.safetensors_open(str(folder / "state"))],
-                  "fac_state *": [lambda: f.state_new(), lambda: f.state_load(str(folder / "state")), lambda: f.module_parameters(model)], "fac_event *": [lambda: f.event_new(f.CPU)]}
+                  "fac_tensor_file *": [lambda: f.npz_open(str(folder / "arrays.npz"))], "fac_csv *": [lambda: f.csv_open(str(folder / "table"))],
+                  "fac_state *": [lambda: f.state_new(), lambda: f.state_load(str(folder / "state")), lambda: f.module_parameters(model)], "fac_event *": [lambda: f.event_new(f.CPU)],
+                  "fac_grad_scaler *": [lambda: f.grad_scaler_new()]}
         elsewhere = {"fac_tensor *", "char *", "fac_value *",  # which Python has as other things
                      "fac_cuda_module *", "fac_memory_snapshot *", "fac_caching_allocator *",  # of devices
                      "fac_registration *"}  # stays

@@ -45,4 +45,42 @@ static void E84_a_loop_over_a_loader_moves_each_batch_to_the_device(void **state
     fac_loader_release(loader);
 }
 
-FAC_TEST_MAIN(FAC_CUDA_TEST(E84_a_loop_over_a_loader_moves_each_batch_to_the_device))
+static fac_status get(void *context, const fac_sample *at, fac_tensor **out) {
+    (void)context;
+    out[1] = fac_full(FAC_SHAPE(), (double)at->index, .dtype = FAC_I64);
+    out[0] = fac_to_dtype(fac_stack(FAC_TENSORS(out[1], fac_mul(out[1], 10))), FAC_F32);
+    return fac_error();
+}
+
+static void S168_pinned_batches_lie_in_page_locked_memory(void **state) {
+    (void)state;
+    support_need_devices(1);
+    for (int workers = 0; workers < 3; workers++) {
+        FAC_SCOPE(s);
+        fac_tensor *columns[2], *batch[2];
+        make_samples(columns);
+        const fac_dataset_class cls = {.size = sizeof cls, .get = get};
+        fac_dataset *own = fac_dataset_new(&cls, NULL, SAMPLES, 2);
+        fac_loader *loaders[] = {
+            fac_loader_new(FAC_TENSORS(columns[0], columns[1]), BATCH, .pin_memory = true, .num_workers = workers),
+            fac_loader_of(own, BATCH, .pin_memory = true, .num_workers = workers)};
+        for (int i = 0; i < 2; i++) {
+            int seen[SAMPLES] = {0};
+            assert_no_error();
+            while (fac_loader_next(loaders[i], batch)) {
+                FAC_SCOPE(step);
+                assert_true(fac_is_pinned(batch[0]) && fac_is_pinned(batch[1]));
+                check_batch(fac_to(batch[0], .device = cuda_device(0), .non_blocking = true),
+                            fac_to(batch[1], .device = cuda_device(0), .non_blocking = true),
+                            fac_tensor_size(batch[0], 0), seen);
+            }
+            assert_no_error();
+            for (int k = 0; k < SAMPLES; k++) assert_int_equal(seen[k], 1);
+            fac_loader_release(loaders[i]);
+        }
+        fac_dataset_release(own);
+    }
+}
+
+FAC_TEST_MAIN(FAC_CUDA_TEST(E84_a_loop_over_a_loader_moves_each_batch_to_the_device),
+              FAC_CUDA_TEST(S168_pinned_batches_lie_in_page_locked_memory))

@@ -57,7 +57,7 @@ static void check(int layout, fac_device d) {
     for (int c = 0; c < C; c++) assert_true(of_w[c] == want_w[c]);
 }
 
-static void S112_prelu_runs_forward_and_backward_over_one_iterator(void **state) {
+static void S112_E40_prelu_runs_forward_and_backward_over_one_iterator(void **state) {
     (void)state;
     support_need_devices(1);
     fac_set_call_observer(note, NULL);
@@ -69,7 +69,7 @@ static void S112_prelu_runs_forward_and_backward_over_one_iterator(void **state)
 }
 
 /* Both are kernels of pointwise operators: they run what the iterator says, and nothing walks memory beside it. */
-static void S112_both_directions_of_prelu_are_pointwise_operators(void **state) {
+static void S112_E39_both_directions_of_prelu_are_pointwise_operators(void **state) {
     (void)state;
     support_need_devices(1);
     const char *const names[] = {"aten::_prelu_kernel", "aten::_prelu_kernel_backward"};
@@ -82,5 +82,5 @@ static void S112_both_directions_of_prelu_are_pointwise_operators(void **state) 
     }
 }
 
-FAC_TEST_MAIN(FAC_CUDA_TEST(S112_prelu_runs_forward_and_backward_over_one_iterator),
-              FAC_CUDA_TEST(S112_both_directions_of_prelu_are_pointwise_operators))
+FAC_TEST_MAIN(FAC_CUDA_TEST(S112_E40_prelu_runs_forward_and_backward_over_one_iterator),
+              FAC_CUDA_TEST(S112_E39_both_directions_of_prelu_are_pointwise_operators))

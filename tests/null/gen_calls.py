@@ -30,7 +30,13 @@ VALID = {
     "fac_value": "fac_value_int(1)", "fac_value *": "a_value()", "const fac_value *": "a_value()",
     "fac_scope *": "a_scope()", "fac_vocab *": "a_vocab()", "const fac_vocab *": "a_vocab()",
     "fac_sampler *": "a_sampler()", "fac_loader *": "a_loader()", "const fac_loader *": "a_loader()",
-    "fac_event *": "an_event()",
+    "fac_event *": "an_event()", "const char *const *": '(const char *const[]){"/none/such"}',
+    "fac_module *const *": "(fac_module *const[]){a_module()}",
+    "fac_event *": "an_event()", "fac_lr_scheduler *": "a_schedule()", "const fac_lr_scheduler *": "a_schedule()",
+    "fac_grad_scaler *": "a_scaler()", "const fac_grad_scaler *": "a_scaler()",
+    "fac_event *": "an_event()", "fac_dataset *": "a_dataset()", "const fac_dataset *": "a_dataset()",
+    "const fac_sampler *": "a_sampler()", "fac_dataset **": "(fac_dataset **)a_buffer()",
+    "fac_tensor_file *": "a_file()", "const fac_tensor_file *": "a_file()", "fac_csv *": "a_table()", "const fac_csv *": "a_table()",
 }
 # Types that are passed as zeros: no state is needed to see what NULL elsewhere does.
 ZERO_STRUCT = re.compile(r"^(const )?fac_\w+( \*)?$")

@@ -42,6 +42,20 @@ static fac_scope *a_scope(void) {
 static fac_vocab *a_vocab(void) { return fac_vocab_bytes(); }
 static fac_sampler *a_sampler(void) { return fac_sampler_new(4); }
 static fac_loader *a_loader(void) { return fac_loader_new(some_tensors()); }
+static fac_lr_scheduler *a_schedule(void) { return fac_exponential_lr_new(an_optimizer(), 0.9); }
+static fac_grad_scaler *a_scaler(void) { return fac_grad_scaler_new(); }
+static fac_dataset *a_dataset(void) { return fac_dataset_of_tensors(some_tensors()); }
+static void *written(const char *name, const char *text) {
+    FILE *f = fopen(name, "w");
+    if (f && fputs(text, f) >= 0) fclose(f);
+    return f;
+}
+static fac_csv *a_table(void) {
+    return written("null_calls.csv", "a,b\n1,2\n") ? fac_csv_open("null_calls.csv") : NULL;
+}
+static fac_tensor_file *a_file(void) {
+    return fac_npz_write("null_calls.npz", NULL, 0) == FAC_OK ? fac_npz_open("null_calls.npz") : NULL;
+}
 static fac_event *an_event(void) { return fac_event_new(FAC_CUDA); }
 
 #include "null_calls.h"

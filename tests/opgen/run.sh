@@ -184,6 +184,20 @@ expect 'a rule for batches that names nothing' 1 "'batch' names 'other', which i
 files "$(composite "one$schema" some_function)
   batch: like" ''
 expect 'a rule for batches of a composite' 1 "one is composite: its parts have their own 'batch'"
+files "$(fact "one$schema" 'combines: nothing' 'autocast: lower')" ''
+expect 'a cast on all devices' 0
+grep -q 'autocast = FAC_CASTS_LOWER << 0 | FAC_CASTS_LOWER << 4,' "$work/out/ops_table.c" || { echo 'autocast is not in the table'; failed=1; }
+files "$(fact "one$schema" 'combines: nothing' 'autocast: {CPU: f32, CUDA: refused}')" ''
+expect 'a cast on each device' 0
+grep -q 'autocast = FAC_CASTS_F32 << 0 | FAC_CASTS_REFUSED << 4,' "$work/out/ops_table.c" || { echo 'autocast is not in the table'; failed=1; }
+files "$(fact "one$schema" 'combines: nothing' 'autocast: upper')" ''
+expect 'no kind of cast' 1 "autocast: 'upper' is none of lower, f32, f32_dtype, widest, refused, none"
+files "$(fact "one$schema" 'combines: nothing' 'autocast: {Meta: lower}')" ''
+expect 'a cast on another device' 1 "autocast: 'Meta' is none of CPU, CUDA"
+files "$(fact "one$schema" 'combines: nothing' 'autocast: f32_dtype')" ''
+expect 'a cast by an argument that is not there' 1 "one: autocast 'f32_dtype' is for operators with an argument dtype"
+files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing' 'functional: fills' 'autocast: lower')" ''
+expect 'a cast of what is written' 1 "one_: autocast is for operators that write none of their arguments"
 files "$(fact 'one(Tensor self, Generator? g) -> Tensor' 'combines: nothing')" ''
 expect 'a generator of which nothing is said' 1 "one takes a generator: 'random' should say"
 files "$(fact 'one_(Tensor(a!) self) -> Tensor(a!)' 'combines: nothing')" ''

@@ -23,7 +23,9 @@ VALID = {
     "size_t": "1", "double": "1.0", "bool": "true", "fac_dtype": "FAC_F32", "fac_device": "fac_device_make(FAC_CPU, -1)",
     "fac_device_type": "FAC_CPU", "int": "0",
     "const char *": '"sum"', "fac_generator *": "slip_generator", "fac_module *": "slip_module", "fac_func": "NULL",
-    "fac_sample_loss": "NULL",
+    "fac_packed_sequence *": "NULL", "const fac_packed_sequence *": "NULL", "fac_module *const *": "NULL", "FILE *": "NULL",
+    "double *": "&slip_half", "fac_optimizer *": "slip_optimizer", "fac_lr_schedulers": "FAC_SCHEDULERS(NULL)",
+    "fac_sample_loss": "NULL", "fac_grad_scaler *": "NULL", "fac_dl_versioned *": "NULL", "fac_dl_managed *": "NULL",
     "void *": "NULL", "const fac_state *": "NULL", "fac_tensor **": "&slip_result", "const char *const *": "&slip_path",
 }
 ENUMERATIONS = ("fac_dtype", "fac_layout", "fac_memory_format", "fac_loss_reduction")
@@ -34,7 +36,7 @@ Slip = namedtuple("Slip", "callee keyword value text usual")
 
 
 # And where any value of the type would not do.
-VALID_NAMED = {"high": "5", "physical_layout": "FAC_INTS(1, 0)", ("start", "fac_tensor *"): "slip_number_tensor", ("end", "fac_tensor *"): "slip_number_tensor"}
+VALID_NAMED = {"high": "5", "factor": "slip_factor", "physical_layout": "FAC_INTS(1, 0)", ("start", "fac_tensor *"): "slip_number_tensor", ("end", "fac_tensor *"): "slip_number_tensor"}
 
 VALID_OF = {("fac_sparse_coo_tensor_indices", "indices"): "slip_index_tensor", ("fac_sparse_coo_tensor_indices_size", "indices"): "slip_index_tensor",
             ("fac_sparse_coo_tensor_indices_size", "size"): "FAC_INTS(5, 3)"}
@@ -42,7 +44,8 @@ VALID_OF = {("fac_sparse_coo_tensor_indices", "indices"): "slip_index_tensor", (
 
 def valid(callee, parameter):
     named = VALID_OF.get((callee.name, parameter.name)) or VALID_NAMED.get((parameter.name, parameter.type)) or VALID_NAMED.get(parameter.name)
-    return named or VALID[parameter.type]
+    # Functions that are no operators are stopped before they look at their objects.
+    return named or VALID.get(parameter.type) or ("NULL" if "*" in parameter.type and not callee.operator else VALID[parameter.type])
 
 
 def call(callee, keywords):

@@ -14,6 +14,8 @@
 fac_tensor *slip_tensor, *slip_number_tensor, *slip_index_tensor, *slip_result;
 fac_generator *slip_generator;
 fac_module *slip_module;
+fac_optimizer *slip_optimizer;
+double (*slip_factor)(void *context, size_t group, int64_t step);
 void *slip_pointer;
 const char *slip_path = "/none/such";
 bool slip_yes = true, slip_no;
@@ -238,6 +240,7 @@ int main(int argc, char **argv) {
     slip_index_tensor = fac_zeros(FAC_SHAPE(1, 2), .dtype = FAC_I64);
     slip_generator = fac_default_generator();
     slip_module = fac_tanh_new();
+    slip_optimizer = fac_sgd_of(FAC_TENSORS(fac_ones(FAC_SHAPE(2), .requires_grad = true)), 0.1);
     if (record_operators()) return fac_report(stderr);
     for (int i = 1; i < argc; i++) {
         void *object = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);

@@ -38,6 +38,8 @@ FAC_API extern fac_tensor *slip_tensor, *slip_number_tensor,
     *slip_index_tensor; /* of sizes [2, 3]; of one number; of [1, 2] zeros */
 FAC_API extern fac_generator *slip_generator;
 FAC_API extern fac_module *slip_module;
+FAC_API extern fac_optimizer *slip_optimizer;
+FAC_API extern double (*slip_factor)(void *context, size_t group, int64_t step);
 FAC_API extern void *slip_pointer;
 FAC_API extern const char *slip_path;
 FAC_API extern bool slip_yes, slip_no;

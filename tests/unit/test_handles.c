@@ -168,6 +168,10 @@ static void apply(fac_tensor *in, fac_tensor *user) {
     (void)!(fac_function_apply(&misusing, user, FAC_TENSORS(in), &out));
 }
 USE(use_function_apply, apply(dead, NULL))
+USE(use_function_apply_cast, {
+    fac_tensor *out = NULL;
+    (void)!(fac_function_apply_cast(&misusing, NULL, FAC_TENSORS(dead), FAC_F32, &out));
+})
 USE(use_function_save, what = SAVE, apply(live, dead))
 USE(use_function_mark_dirty, what = DIRTY, apply(live, dead))
 USE(use_function_mark_non_differentiable, what = PLAIN, apply(live, dead))
@@ -196,14 +200,96 @@ USE(use_forward_all, {
 })
 USE(use_state_set, (void)!(fac_state_set(names, "late", dead)))
 USE(use_cross_entropy_loss_new, (void)!(fac_cross_entropy_loss_new(dead)))
+static fac_module *parameters, *parameter_dict, *attention, *adaptive, *gru;
+USE(use_init_uniform, (void)!fac_init_uniform(dead))
+USE(use_init_normal, (void)!fac_init_normal(dead))
+USE(use_init_trunc_normal, (void)!fac_init_trunc_normal(dead))
+USE(use_init_constant, (void)!fac_init_constant(dead, 1))
+USE(use_init_ones, (void)!fac_init_ones(dead))
+USE(use_init_zeros, (void)!fac_init_zeros(dead))
+USE(use_init_eye, (void)!fac_init_eye(dead))
+USE(use_init_dirac, (void)!fac_init_dirac(dead))
+USE(use_init_xavier_uniform, (void)!fac_init_xavier_uniform(dead))
+USE(use_init_xavier_normal, (void)!fac_init_xavier_normal(dead))
+USE(use_init_kaiming_uniform, (void)!fac_init_kaiming_uniform(dead))
+USE(use_init_kaiming_normal, (void)!fac_init_kaiming_normal(dead))
+USE(use_init_orthogonal, (void)!fac_init_orthogonal(dead))
+USE(use_init_sparse, (void)!fac_init_sparse(dead, 0.5))
+USE(use_parameter_list_new, (void)!fac_parameter_list_new(FAC_TENSORS(dead)))
+USE(use_parameter_list_append, (void)!fac_parameter_list_append(parameters, dead))
+USE(use_parameter_list_set, (void)!fac_parameter_list_set(parameters, 0, dead))
+USE(use_parameter_list_extend, (void)!(fac_parameter_list_extend(parameters, FAC_TENSORS(dead))))
+USE(use_parameter_dict_set, (void)!fac_parameter_dict_set(parameter_dict, "late", dead))
+USE(use_multihead_attention_forward, {
+    fac_tensor *y;
+    (void)!(fac_multihead_attention_forward(attention, dead, NULL, NULL, &y, NULL));
+})
+USE(use_adaptive_log_prob, (void)!fac_adaptive_log_softmax_log_prob(adaptive, dead))
+USE(use_adaptive_predict, (void)!fac_adaptive_log_softmax_predict(adaptive, dead))
+USE(use_rnn_pack_padded_sequence, {
+    fac_packed_sequence p;
+    (void)!(fac_rnn_pack_padded_sequence(live, dead, &p));
+})
+USE(use_rnn_pack_sequence, {
+    fac_packed_sequence p;
+    (void)!(fac_rnn_pack_sequence(FAC_TENSORS(dead), &p));
+})
+USE(use_rnn_unpad_sequence, {
+    fac_tensors l = fac_rnn_unpad_sequence(dead, live);
+    (void)l;
+})
+USE(use_rnn_forward_packed, {
+    const fac_packed_sequence in = {live, live, NULL, NULL};
+    fac_packed_sequence out;
+    (void)!(fac_rnn_forward_packed(gru, &in, dead, NULL, &out, NULL, NULL));
+})
+USE(use_prune_custom_from_mask, (void)!(fac_prune_custom_from_mask(linear, "weight", dead)))
+USE(use_module_summary, (void)!(fac_module_summary(relu, FAC_TENSORS(dead), stderr)))
 USE(use_clip_grad_norm, (void)!(fac_clip_grad_norm(FAC_TENSORS(dead), 1)))
 USE(use_clip_grad_value, (void)!(fac_clip_grad_value(FAC_TENSORS(dead), 1)))
+USE(use_get_total_norm, (void)!(fac_get_total_norm(FAC_TENSORS(dead), &(double){0})))
+USE(use_clip_grads_with_norm, (void)!(fac_clip_grads_with_norm(FAC_TENSORS(dead), 1, 1)))
+USE(use_parameters_to_vector, (void)!(fac_parameters_to_vector(FAC_TENSORS(dead))))
+USE(use_vector_to_parameters, (void)!(fac_vector_to_parameters(dead, FAC_TENSORS(dead))))
 USE(use_optimizer_add_group, (void)!(fac_optimizer_add_group(optimizer, FAC_TENSORS(dead), FAC_OPTIONS())))
 USE(use_sgd_of, (void)!(fac_sgd_of(FAC_TENSORS(dead), 0.1)))
 USE(use_adam_of, (void)!(fac_adam_of(FAC_TENSORS(dead), 0.1)))
 USE(use_adamw_of, (void)!(fac_adamw_of(FAC_TENSORS(dead), 0.1)))
+USE(use_rmsprop_of, (void)!(fac_rmsprop_of(FAC_TENSORS(dead), 0.1)))
+USE(use_adagrad_of, (void)!(fac_adagrad_of(FAC_TENSORS(dead), 0.1)))
+USE(use_adadelta_of, (void)!(fac_adadelta_of(FAC_TENSORS(dead), 0.1)))
+USE(use_adamax_of, (void)!(fac_adamax_of(FAC_TENSORS(dead), 0.1)))
+USE(use_nadam_of, (void)!(fac_nadam_of(FAC_TENSORS(dead), 0.1)))
+USE(use_radam_of, (void)!(fac_radam_of(FAC_TENSORS(dead), 0.1)))
+USE(use_rprop_of, (void)!(fac_rprop_of(FAC_TENSORS(dead), 0.1)))
+USE(use_asgd_of, (void)!(fac_asgd_of(FAC_TENSORS(dead), 0.1)))
+USE(use_sparse_adam_of, (void)!(fac_sparse_adam_of(FAC_TENSORS(dead), 0.1)))
+USE(use_adafactor_of, (void)!(fac_adafactor_of(FAC_TENSORS(dead), 0.1)))
+USE(use_muon_of, (void)!(fac_muon_of(FAC_TENSORS(dead), 0.1)))
+USE(use_lbfgs_of, (void)!(fac_lbfgs_of(FAC_TENSORS(dead), 0.1)))
 USE(use_optimizer_of, (void)!(fac_optimizer_of(fac_optimizer_class_of(optimizer), FAC_TENSORS(dead), FAC_OPTIONS())))
 USE(use_loader_new, (void)!fac_loader_new(FAC_TENSORS(dead)))
+USE(use_dataset_of_tensors, (void)!fac_dataset_of_tensors(FAC_TENSORS(dead)))
+USE(use_npy_write, (void)!(fac_npy_write("/dev/null", dead)))
+USE(use_npz_write, {
+    const fac_named_tensor one = {"x", dead};
+    (void)!(fac_npz_write("/dev/null", &one, 1));
+})
+USE(use_wav_write, (void)!(fac_wav_write("/dev/null", dead, 1)))
+USE(use_image_write, (void)!(fac_image_write("/dev/null", dead)))
+USE(use_image_resize, (void)!fac_image_resize(dead, 1, 1))
+USE(use_image_crop, (void)!fac_image_crop(dead, 0, 0, 1, 1))
+USE(use_image_center_crop, (void)!fac_image_center_crop(dead, 1, 1))
+USE(use_image_random_crop, (void)!fac_image_random_crop(dead, 1, 1, 0))
+USE(use_image_flip, (void)!fac_image_flip(dead))
+USE(use_image_random_flip, (void)!fac_image_random_flip(dead, 0))
+USE(use_image_to_float, (void)!fac_image_to_float(dead))
+USE(use_image_normalize, (void)!fac_image_normalize(dead, FAC_FLOATS(0), FAC_FLOATS(1)))
+USE(use_accuracy, (void)fac_accuracy(dead, dead))
+USE(use_confusion_matrix, (void)!fac_confusion_matrix(dead, dead, 2))
+USE(use_confusion_scores, (void)fac_confusion_scores(dead))
+USE(use_auc, (void)fac_auc(dead, dead))
+USE(use_perplexity, (void)fac_perplexity(dead, dead))
 USE(use_safetensors_save, (void)!(fac_safetensors_save("/dev/null", &(fac_named_tensor){"x", dead}, 1, NULL, 0)))
 static char saved[] = "/tmp/facula_handles_XXXXXX"; /* a file with a tensor x */
 USE(use_safetensors_load, (void)!(fac_safetensors_load(saved, &(fac_named_tensor){"x", dead}, 1)))
@@ -237,6 +323,15 @@ USE(use_value_release, {
     fac_value v = stale(dead);
     fac_value_release(&v);
 })
+
+USE(use_grad_scaler_scale, {
+    fac_grad_scaler *scaler = fac_grad_scaler_new();
+    (void)fac_grad_scaler_scale(scaler, dead);
+    fac_grad_scaler_release(scaler);
+})
+USE(use_to_dlpack, (void)!fac_to_dlpack(dead))
+USE(use_to_dlpack_unversioned, (void)!fac_to_dlpack_unversioned(dead))
+USE(use_dlpack_device, (void)fac_dlpack_device(dead))
 
 #define ROW(name, op) \
     { #name, op, name }
@@ -339,6 +434,11 @@ static const struct {
     ROW(use_func_jacfwd, "func_jacfwd"),
     ROW(use_func_hessian, "func_hessian"),
     ROW(use_function_apply, "Misusing"),
+    ROW(use_function_apply_cast, "Misusing"),
+    ROW(use_grad_scaler_scale, "fac_grad_scaler_scale"),
+    ROW(use_to_dlpack, "fac_to_dlpack"),
+    ROW(use_to_dlpack_unversioned, "fac_to_dlpack"),
+    ROW(use_dlpack_device, "fac_dlpack_device"),
     ROW(use_function_save, "MisusingBackward"),
     ROW(use_function_mark_dirty, "MisusingBackward"),
     ROW(use_function_mark_non_differentiable, "MisusingBackward"),
@@ -351,14 +451,76 @@ static const struct {
     ROW(use_forward_all, "ReLU"),
     ROW(use_state_set, "fac_state_set"),
     ROW(use_cross_entropy_loss_new, "fac_module_add"),
+    ROW(use_init_uniform, "uniform_"),
+    ROW(use_init_normal, "normal_"),
+    ROW(use_init_trunc_normal, "init_trunc_normal"),
+    ROW(use_init_constant, "fill_"),
+    ROW(use_init_ones, "fill_"),
+    ROW(use_init_zeros, "fill_"),
+    ROW(use_init_eye, "init_eye"),
+    ROW(use_init_dirac, "init_dirac"),
+    ROW(use_init_xavier_uniform, "init_xavier_uniform"),
+    ROW(use_init_xavier_normal, "init_xavier_normal"),
+    ROW(use_init_kaiming_uniform, "init_kaiming_uniform"),
+    ROW(use_init_kaiming_normal, "init_kaiming_normal"),
+    ROW(use_init_orthogonal, "init_orthogonal"),
+    ROW(use_init_sparse, "init_sparse"),
+    ROW(use_parameter_list_new, "fac_module_add"),
+    ROW(use_parameter_list_append, "fac_module_add"),
+    ROW(use_parameter_list_set, "fac_module_set_tensor"),
+    ROW(use_parameter_list_extend, "fac_module_add"),
+    ROW(use_parameter_dict_set, "fac_module_add"),
+    ROW(use_multihead_attention_forward, "multihead_attention_forward"),
+    ROW(use_adaptive_log_prob, "adaptive_log_softmax_log_prob"),
+    ROW(use_adaptive_predict, "adaptive_log_softmax_predict"),
+    ROW(use_rnn_pack_padded_sequence, "rnn_pack_padded_sequence"),
+    ROW(use_rnn_pack_sequence, "rnn_pack_sequence"),
+    ROW(use_rnn_unpad_sequence, "rnn_unpad_sequence"),
+    ROW(use_rnn_forward_packed, "GRU"),
+    ROW(use_prune_custom_from_mask, "prune_custom_from_mask"),
+    ROW(use_module_summary, "ReLU"),
     ROW(use_clip_grad_norm, "fac_clip_grad_norm"),
     ROW(use_clip_grad_value, "fac_clip_grad_value"),
+    ROW(use_get_total_norm, "fac_get_total_norm"),
+    ROW(use_clip_grads_with_norm, "fac_clip_grads_with_norm"),
+    ROW(use_parameters_to_vector, "fac_parameters_to_vector"),
+    ROW(use_vector_to_parameters, "fac_vector_to_parameters"),
     ROW(use_optimizer_add_group, "fac_optimizer"),
     ROW(use_sgd_of, "fac_optimizer"),
     ROW(use_adam_of, "fac_optimizer"),
     ROW(use_adamw_of, "fac_optimizer"),
+    ROW(use_rmsprop_of, "fac_optimizer"),
+    ROW(use_adagrad_of, "fac_optimizer"),
+    ROW(use_adadelta_of, "fac_optimizer"),
+    ROW(use_adamax_of, "fac_optimizer"),
+    ROW(use_nadam_of, "fac_optimizer"),
+    ROW(use_radam_of, "fac_optimizer"),
+    ROW(use_rprop_of, "fac_optimizer"),
+    ROW(use_asgd_of, "fac_optimizer"),
+    ROW(use_sparse_adam_of, "fac_optimizer"),
+    ROW(use_adafactor_of, "fac_optimizer"),
+    ROW(use_muon_of, "fac_optimizer"),
+    ROW(use_lbfgs_of, "fac_optimizer"),
     ROW(use_optimizer_of, "fac_optimizer"),
     ROW(use_loader_new, "loader_new"),
+    ROW(use_dataset_of_tensors, "dataset_of_tensors"),
+    ROW(use_npy_write, "npy_write"),
+    ROW(use_npz_write, "npz_write"),
+    ROW(use_wav_write, "wav_write"),
+    ROW(use_image_write, "image_write"),
+    ROW(use_image_resize, "image_resize"),
+    ROW(use_image_crop, "image_crop"),
+    ROW(use_image_center_crop, "image_center_crop"),
+    ROW(use_image_random_crop, "image_random_crop"),
+    ROW(use_image_flip, "image_flip"),
+    ROW(use_image_random_flip, "image_random_flip"),
+    ROW(use_image_to_float, "image_to_float"),
+    ROW(use_image_normalize, "image_normalize"),
+    ROW(use_accuracy, "accuracy"),
+    ROW(use_confusion_matrix, "confusion_matrix"),
+    ROW(use_confusion_scores, "confusion_scores"),
+    ROW(use_auc, "auc"),
+    ROW(use_perplexity, "perplexity"),
     ROW(use_safetensors_save, "safetensors_save"),
     ROW(use_safetensors_load, "safetensors_load"),
     ROW(use_cuda_launch, "fac_cuda_launch"),
@@ -429,6 +591,11 @@ static void make_companions(void) {
     live = fac_set_requires_grad(fac_tensor_of(1, 2, 3), true);
     linear = fac_linear_new(3, 3);
     relu = fac_relu_new();
+    parameters = fac_parameter_list_new(FAC_TENSORS(fac_ones(FAC_INTS(2))));
+    parameter_dict = fac_parameter_dict_new();
+    attention = fac_multihead_attention_new(4, 2);
+    adaptive = fac_adaptive_log_softmax_with_loss_new(4, 8, 2);
+    gru = fac_gru_new(2, 2);
     optimizer = fac_sgd_new(linear, 0.1);
     names = fac_state_new();
     strcpy(saved + sizeof saved - 7, "XXXXXX");
@@ -441,8 +608,8 @@ static void release_companions(void) {
     unlink(saved);
     fac_state_free(names);
     fac_optimizer_release(optimizer);
-    fac_module_release(relu);
-    fac_module_release(linear);
+    fac_module *const made[] = {relu, linear, parameters, parameter_dict, attention, adaptive, gru};
+    for (size_t i = 0; i < FAC_COUNT(made); i++) fac_module_release(made[i]);
 }
 
 static void assert_live_is_untouched(void) {

@@ -475,7 +475,7 @@ static void S164_batch_norm_moves_its_running_statistics_outside_the_graph(void 
 static void attention_looks_back_only_when_causal(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_module *m = fac_multihead_attention_new(8, 2, .causal = true);
+    fac_module *m = fac_multihead_attention_new(8, 2, .batch_first = true, .causal = true);
     fac_tensor *x = fac_randn(FAC_SHAPE(1, 5, 8)), *y = fac_forward(m, x);
     fac_tensor *other = fac_clone(x);
     assert_non_null(fac_fill_(fac_select(other, 1, 4), 7.0));

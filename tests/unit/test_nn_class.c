@@ -98,7 +98,7 @@ static void module_class_is_printed_and_destroyed(void **state) {
     FILE *f = fmemopen(text, sizeof text, "w");
     assert_ok(fac_module_print(m, f));
     fclose(f);
-    assert_string_equal(text, "Gated(seen=0\n  (gate): Tanh()\n)\n");
+    assert_string_equal(text, "Gated(\n  seen=0\n  (gate): Tanh()\n)\n");
     fac_module_release(m);
     assert_int_equal(destroyed, 1);
 }

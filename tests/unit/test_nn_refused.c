@@ -102,10 +102,12 @@ static void module_drops_all_gradients(void **state) {
 static void layers_refuse_inputs_of_another_shape(void **state) {
     (void)state;
     FAC_SCOPE(s);
-    fac_module *attention = fac_multihead_attention_new(8, 2), *norm = fac_batch_norm2d_new(3);
+    fac_module *attention = fac_multihead_attention_new(8, 2, .batch_first = true), *norm = fac_batch_norm2d_new(3);
     fac_tensor *flat = fac_ones(FAC_INTS(4, 8));
-    assert_null(fac_forward(attention, flat));
-    assert_error(FAC_ERR_SHAPE, "attention takes [N, T, 8], not [4, 8]");
+    assert_null(fac_forward(attention, fac_ones(FAC_INTS(2, 4, 6))));
+    assert_error(FAC_ERR_SHAPE, "query should be [N, length, 8], not [2, 4, 6]");
+    assert_null(fac_forward(attention, fac_ones(FAC_INTS(8))));
+    assert_error(FAC_ERR_SHAPE, "1-D query");
     assert_null(fac_forward_many(attention, FAC_TENSORS(flat, flat)));
     assert_error(FAC_ERR_ARGUMENT, "not 2 inputs");
     assert_null(fac_forward(norm, flat));
@@ -132,8 +134,9 @@ static void layers_print_their_settings(void **state) {
     print_begins_with(fac_batch_norm2d_new(3),
                       "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)");
     print_begins_with(fac_avg_pool2d_new(3, 2, 1), "AvgPool2d(kernel_size=3, stride=2, padding=1)");
-    print_begins_with(fac_multihead_attention_new(8, 2, .causal = true), "MultiheadAttention(8, heads=2, causal=True");
-    print_begins_with(fac_multihead_attention_new(8, 2), "MultiheadAttention(8, heads=2");
+    print_begins_with(fac_multihead_attention_new(8, 2, .causal = true), "MultiheadAttention(\n  causal=True\n");
+    print_begins_with(fac_multihead_attention_new(8, 2),
+                      "MultiheadAttention(\n  (out_proj): NonDynamicallyQuantizableLinear(in_features=8, ");
 }
 
 /* ---- optimisers ----------------------------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@ enum { STEPS = 4, TEXTS = 16, LENGTH = 64, VOCAB = 50, DIM = 128 };
 
 static fac_module *make_text_model(void) {
     return fac_sequential(fac_embedding_new(VOCAB, DIM), fac_layer_norm_new(FAC_INTS(DIM)),
-                          fac_multihead_attention_new(DIM, 4, .dropout = 0.1, .causal = true),
+                          fac_multihead_attention_new(DIM, 4, .dropout = 0.1, .batch_first = true, .causal = true),
                           fac_linear_new(DIM, 4 * DIM), fac_gelu_new(), fac_dropout_new(0.1),
                           fac_linear_new(4 * DIM, VOCAB));
 }

@@ -115,6 +115,17 @@ static const char *forward_of(const op *o) {
     return is_pointwise(e) && o->s->n_rets == 1 ? "." : NULL;
 }
 
+static void check_autocast(const op *o) {
+    const entry *e = o->e;
+    for (size_t i = 0; i < e->autocast.n; i++)
+        if (strcmp(e->autocast.v[i].value, "f32_dtype") == 0 && find_arg(o->s, "dtype") < 0)
+            die(e->file, e->autocast.v[i].line, "%s: autocast 'f32_dtype' is for operators with an argument dtype",
+                o->s->full);
+    const bool casts = e->autocast.n && strcmp(e->autocast.v[0].value, "none") != 0;
+    if (casts && o->form == FORM_FUNCTION && writes(o))
+        die(e->file, e->line, "%s: autocast is for operators that write none of their arguments", o->s->full);
+}
+
 void check_facts(const model *m) {
     for (size_t i = 0; i < m->ops.n; i++) {
         const op *o = &m->ops.v[i];
@@ -122,6 +133,7 @@ void check_facts(const model *m) {
         check_combines(o);
         check_random(o);
         check_forward(o);
+        check_autocast(o);
         mask_of(o, "updates", o->e->updates);
         mask_of(o, "shares", o->e->shares);
         if (!takes_pending(o)) mask_of(o, "conjugated", o->e->conjugated);
@@ -131,6 +143,18 @@ void check_facts(const model *m) {
 /* A form into an out copies. */
 static void emit_shares(FILE *f, const op *o) {
     if (o->e->shares && o->form != FORM_OUT) fprintf(f, ".shares = %lu, ", mask_of(o, "shares", o->e->shares));
+}
+
+/* What autocast does before a call, on the CPU and on CUDA; of the form that writes nothing alone, as in PyTorch: the others
+   of a composite call that one, which then casts nothing either. */
+static void emit_autocast(FILE *f, const op *o) {
+    const pairs *p = &o->e->autocast;
+    if (!p->n) return;
+    fputs(".autocast = ", f);
+    for (size_t i = 0; i < p->n; i++)
+        fprintf(f, "%sFAC_CASTS_%s << %d", i ? " | " : "", o->form == FORM_FUNCTION ? upper(p->v[i].value) : "NONE",
+                strcmp(p->v[i].key, "CUDA") == 0 ? 4 : 0);
+    fputs(", ", f);
 }
 
 void emit_facts(FILE *f, const op *o) {
@@ -146,6 +170,7 @@ void emit_facts(FILE *f, const op *o) {
     if (e->random) fputs(".offsets = 1, ", f);
     if (e->data_dependent) fputs(".data_dependent = true, ", f);
     emit_batch(f, o);
+    emit_autocast(f, o);
     fprintf(f, ".combines = FAC_COMBINES_%s, .gradient = ", upper(how));
     const char *gradient = gradient_source(o), *forward = o->grad ? forward_of(o) : NULL;
     quoted(f, gradient ? gradient : "none: no argument has one");

@@ -253,9 +253,9 @@ static char *in_c(const module *k, const char *text) {
     return made;
 }
 
-static void emit_options(FILE *f, const module *k) {
+static void emit_options(FILE *f, const module *k, const char *qualifier) {
     if (keeps_any(k))
-        fprintf(f, "    const fac__%s *o_ = fac_module_state(self);\n    (void)o_;\n", k->id);
+        fprintf(f, "    %sfac__%s *o_ = fac_module_state(self);\n    (void)o_;\n", qualifier, k->id);
     else
         fputs("    (void)self;\n", f);
 }
@@ -280,7 +280,7 @@ static void emit_inputs(FILE *f, const char *inputs, const char *failure) {
 /* All results, into `out`. */
 static void emit_forward_all(FILE *f, const module *k) {
     fprintf(f, "static fac_status %s_forward_all(fac_module *self, fac_tensors inputs_, fac_tensor **out) {\n", k->id);
-    emit_options(f, k);
+    emit_options(f, k, "const ");
     emit_inputs(f, k->e->inputs ? k->e->inputs : "x", "fac_error()");
     fprintf(f, "    return %s;\n}\n", in_c(k, k->e->forward_all));
 }
@@ -295,14 +295,14 @@ static void emit_forward(FILE *f, const module *k) {
     const bool many = k->e->inputs;
     fprintf(f, "static fac_tensor *%s_forward(fac_module *self, %s) {\n", k->id,
             many ? "fac_tensors inputs_" : "fac_tensor *x");
-    emit_options(f, k);
+    emit_options(f, k, "const ");
     if (many) emit_inputs(f, k->e->inputs, "NULL");
     fprintf(f, "    return %s;\n}\n", in_c(k, k->e->forward));
 }
 
 static void emit_build(FILE *f, const module *k) {
     fprintf(f, "static fac_status %s_build(fac_module *self) {\n", k->id);
-    emit_options(f, k);
+    emit_options(f, k, "");
     fprintf(f, "    return %s;\n}\n", in_c(k, k->e->build));
 }
 
@@ -342,8 +342,9 @@ static void emit_field(FILE *f, const module *k, size_t i) {
         quoted(f, a->default_text);
     else
         fputs("NULL", f);
-    const int from = other ? find_arg(k->s, other) : -1;
-    if (other && from < 0) die(k->e->file, k->e->line, "zero_means: '%s' is no argument", other);
+    const bool none = other && strcmp(other, "none") == 0; /* FAC_NN_ZERO_IS_NONE */
+    const int from = none ? -2 : other ? find_arg(k->s, other) : -1;
+    if (other && from == -1) die(k->e->file, k->e->line, "zero_means: '%s' is no argument", other);
     fprintf(f, ", %d, %s},\n", from,
             looked_up(&k->e->choices, a->name) ? xformat("%s_%s", k->id, a->name)
             : a->type.kind == FAC_TYPE_STRING  ? (die(k->e->file, k->e->line, "'%s' has no choices", a->name), "")
@@ -425,4 +426,64 @@ void emit_modules(FILE *f, const model *m) {
     for (const module *k = m->modules.v; k < m->modules.v + m->modules.n; k++)
         fprintf(f, "    &fac__%s_kind,\n", k->id);
     fputs("    NULL,\n};\n", f);
+}
+
+/* ---- the list of modules (modules.json), which docs/api-list.md describes ---------------------------------------------------- */
+
+static void emit_words(FILE *f, const char *words) {
+    const char *sep = "";
+    for (const char *p = words; *p; sep = ", ") {
+        const size_t n = strcspn(p, " ");
+        fprintf(f, "%s\"%.*s\"", sep, (int)n, p);
+        p += n + strspn(p + n, " ");
+    }
+}
+
+static void emit_listed_argument(FILE *f, const module *k, const fac_schema_arg *a) {
+    static const char *const reductions[] = {"'none'", "'mean'", "'sum'"};
+    const bool reduction = is_reduction(a);
+    const char *choices = reduction ? "none mean sum" : looked_up(&k->e->choices, a->name);
+    const char *other = looked_up(&k->e->zero_means, a->name);
+    char type[64];
+    fac__type_text(&a->type, type, sizeof type);
+    fprintf(f, "{\"name\": \"%s\", \"type\": \"%s\", \"by_name\": %s", a->name, reduction ? "str" : type,
+            a->kwarg_only ? "true" : "false");
+    if (a->default_text) {
+        fputs(", \"default\": ", f);
+        quoted(f, reduction ? reductions[atoi(a->default_text)] : a->default_text);
+    }
+    if (choices) {
+        fputs(", \"choices\": [", f);
+        emit_words(f, choices);
+        fputc(']', f);
+    }
+    if (other) fprintf(f, ", \"zero_means\": \"%s\"", other);
+    fputc('}', f);
+}
+
+/* Names that commas part; "?" behind one says that it may be left out. */
+static void emit_names_listed(FILE *f, const char *names) {
+    const char *sep = "";
+    for (const char *p = names; *p; sep = ", ") {
+        const char *end = word_end(p);
+        fprintf(f, "%s{\"name\": \"%s\", \"optional\": %s}", sep, cut(p, end), *end == '?' ? "true" : "false");
+        p = end + strspn(end, "?, ");
+    }
+}
+
+void emit_modules_list(FILE *f, const model *m) {
+    const char *sep = "";
+    for (const module *k = m->modules.v; k < m->modules.v + m->modules.n; k++, sep = ",") {
+        fprintf(f, "%s\n  {\"module\": \"%s\", \"new\": \"fac_%s\", \"version\": %d,\n   \"arguments\": [", sep,
+                k->e->module, k->s->name, k->e->version ? k->e->version : 1);
+        for (size_t i = 0; i < k->s->n_args; i++) {
+            if (i) fputs(", ", f);
+            emit_listed_argument(f, k, &k->s->args[i]);
+        }
+        fputs("],\n   \"inputs\": [", f);
+        emit_names_listed(f, k->e->inputs ? k->e->inputs : "x");
+        fputs("], \"outputs\": [", f);
+        emit_names_listed(f, k->e->outputs ? k->e->outputs : "y");
+        fprintf(f, "], \"section\": \"%s\"}", k->e->section);
+    }
 }

@@ -35,7 +35,7 @@ typedef struct entry {
     char *double_backward, *doc, *shape, *dtype, *errors, *source, *out_overload, *inplace_overload, *device_check;
     char *loop,
         *kernel; /* of a pointwise operator: the loop, or the choice of one; the C function that chooses and runs it */
-    pairs kernels, raw, layouts, grad, unread;
+    pairs kernels, raw, layouts, grad, unread, autocast;
     char **variants, **tags, **updates, **shares, **numbers, **conjugated,
         **output_differentiability; /* NULL-terminated; variants NULL means [function] */
     int positional;                 /* -1: not given */
@@ -311,6 +311,7 @@ void add_modules(model *m);
 void emit_modules_header(FILE *f, const model *m);
 void emit_modules_structs(FILE *f, const model *m);
 void emit_modules(FILE *f, const model *m);
+void emit_modules_list(FILE *f, const model *m);
 
 /* ---- loops (loops.c) ---- */
 

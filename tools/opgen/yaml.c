@@ -30,6 +30,7 @@ static const char *const words_of[][2] = {
     {"kernels", "CPU, CUDA, Meta, Pointwise"}, /* that the library has kernels for */
     {"raw", "CPU, CUDA, Meta, Conjugate, QuantizedCPU, QuantizedMeta, Sparse, SparseCsr, Nested, Vendor"},
     {"layouts", "Sparse, SparseCsr, Nested, Vendor"},
+    {"autocast", "CPU, CUDA"},
 };
 
 static char *word_of(doc *d, yaml_node_t *n, const char *key) {
@@ -57,6 +58,22 @@ static pairs map_of(doc *d, yaml_node_t *n, const char *key) {
         pair one = {word_of(d, yaml_document_get_node(&d->y, i->key), key), text_of(d, v, key), line_of(v)};
         PUSH(p, one);
     }
+    return p;
+}
+
+/* One word for both, or a word for each. */
+static pairs casts_of(doc *d, yaml_node_t *n, const char *key) {
+    pairs p = {0};
+    if (n->type == YAML_MAPPING_NODE) {
+        p = map_of(d, n, key);
+    } else {
+        PUSH(p, ((pair){"CPU", text_of(d, n, key), line_of(n)}));
+        PUSH(p, ((pair){"CUDA", text_of(d, n, key), line_of(n)}));
+    }
+    for (size_t i = 0; i < p.n; i++)
+        if (!is_among("lower, f32, f32_dtype, widest, refused, none", p.v[i].value))
+            die(d->path, p.v[i].line, "autocast: '%s' is none of lower, f32, f32_dtype, widest, refused, none",
+                p.v[i].value);
     return p;
 }
 
@@ -134,6 +151,7 @@ static void set_key(doc *d, entry *e, const char *key, yaml_node_t *v) {
     KEY(layouts, map_of);
     KEY(grad, map_of);
     KEY(unread, map_of);
+    KEY(autocast, casts_of);
     KEY(positional, count_of);
     KEY(data_dependent, bool_of);
     KEY(internal, bool_of);

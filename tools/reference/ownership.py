@@ -3,10 +3,12 @@ import re
 
 RELEASE = {"fac_module *": "fac_module_release", "fac_optimizer *": "fac_optimizer_release", "fac_state *": "fac_state_free",
            "fac_generator *": "fac_generator_release", "fac_corpus *": "fac_corpus_release", "fac_vocab *": "fac_vocab_release",
-           "fac_sampler *": "fac_sampler_release", "fac_loader *": "fac_loader_release", "fac_event *": "fac_event_free",
-           "fac_safetensors *": "fac_safetensors_close", "fac_cuda_module *": "fac_cuda_module_release", "fac_hook *": "fac_hook_remove",
+           "fac_sampler *": "fac_sampler_release", "fac_loader *": "fac_loader_release", "fac_dataset *": "fac_dataset_release", "fac_event *": "fac_event_free",
+           "fac_safetensors *": "fac_safetensors_close", "fac_tensor_file *": "fac_tensor_file_close", "fac_csv *": "fac_csv_close",
+           "fac_cuda_module *": "fac_cuda_module_release", "fac_hook *": "fac_hook_remove",
            "fac_registration *": "fac_registration_release", "fac_caching_allocator *": "fac_caching_allocator_free",
-           "fac_memory_snapshot *": "fac_memory_snapshot_free"}
+           "fac_memory_snapshot *": "fac_memory_snapshot_free", "fac_lr_scheduler *": "fac_lr_scheduler_release",
+           "fac_grad_scaler *": "fac_grad_scaler_release"}
 ELSEWHERE = re.compile(r"\bborrow|\breturns (t|s|buf|g)\b|\b(valid|live[sd]?) (as long|until|while)|belongs? to|innermost scope|never NULL|"
                        r"\bfreed with\b|to be (freed|given back)|\breturns the former|of the process|static", re.I)
 

@@ -12,6 +12,18 @@ fac_status fac__check_order(fac_module *m, double low, double high, const char *
     return FAC_OK;
 }
 
+fac_status fac__check_hardtanh(fac_module *m, double low, double high) {
+    FAC_CHECK(low < high, FAC_ERR_ARGUMENT, "%s: max_val (%g) must be greater than min_val (%g)", m->cls->name, high,
+              low);
+    return FAC_OK;
+}
+
+fac_status fac__check_part(fac_module *m, const char *name, double part) {
+    FAC_CHECK(part >= 0 && part <= 1, FAC_ERR_ARGUMENT, "%s: %s should be in [0, 1], but is %g", m->cls->name, name,
+              part);
+    return FAC_OK;
+}
+
 fac_status fac__check_size(fac_module *m, const char *name, int64_t size) {
     FAC_CHECK(size >= 0, FAC_ERR_ARGUMENT, "%s: %s should not be negative, but is %lld", m->cls->name, name,
               (long long)size);

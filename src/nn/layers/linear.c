@@ -31,18 +31,14 @@ static fac_status zero_row(fac_tensor *w, int64_t row) {
     return r && fac_zero_(r) ? FAC_OK : fac_error();
 }
 
-/* The row from the start, -1 for none. */
-static int64_t padding_row(int64_t padding_idx, int64_t count) {
-    return padding_idx == FAC_UNSET ? -1 : padding_idx < 0 ? padding_idx + count : padding_idx;
-}
-
-fac_status fac__build_embedding(fac_module *m, int64_t count, int64_t dim, int64_t padding_idx, fac_dtype dtype,
+fac_status fac__build_embedding(fac_module *m, int64_t count, int64_t dim, int64_t *padding_idx, fac_dtype dtype,
                                 fac_device device) {
     FAC_CHECK(count >= 0 && dim >= 0, FAC_ERR_ARGUMENT, "a table cannot have %lld rows of %lld numbers",
               (long long)count, (long long)dim);
-    const int64_t row = padding_row(padding_idx, count);
-    FAC_CHECK(padding_idx == FAC_UNSET || (row >= 0 && row < count), FAC_ERR_INDEX,
-              "padding_idx %lld is outside of a table of %lld rows", (long long)padding_idx, (long long)count);
+    const int64_t given = *padding_idx, row = given == FAC_UNSET ? -1 : given < 0 ? given + count : given;
+    FAC_CHECK(given == FAC_UNSET || (row >= 0 && row < count), FAC_ERR_INDEX,
+              "padding_idx %lld is outside of a table of %lld rows", (long long)given, (long long)count);
+    if (given != FAC_UNSET) *padding_idx = row;
     fac_tensor *w = fac__nn_parameter(m, "weight", FAC_INTS(count, dim), dtype, device);
     if (!w) return fac_error();
     FAC_TRY(fac__nn_normal(w));
@@ -60,7 +56,7 @@ fac_tensor *fac__embedding_forward(fac_module *m, fac_tensor *x, int64_t padding
                                    bool scale_grad_by_freq, bool sparse) {
     fac_tensor *w = fac__module_slot(m, "weight")->tensor;
     if (limit_rows(w, x, max_norm, norm_type)) return NULL;
-    return fac_embedding(w, x, .padding_idx = padding_row(padding_idx, fac_tensor_size(w, 0)),
+    return fac_embedding(w, x, .padding_idx = padding_idx == FAC_UNSET ? -1 : padding_idx,
                          .scale_grad_by_freq = scale_grad_by_freq, .sparse = sparse);
 }
 
@@ -77,14 +73,19 @@ fac_tensor *fac__embedding_bag_forward(fac_module *m, fac_tensor *x, fac_tensor 
         FAC_FAIL(FAC_ERR_ARGUMENT, "EmbeddingBag takes offsets if the input has one dimension, and only then");
         return NULL;
     }
+    const int64_t how = strcmp(mode, "sum") == 0 ? 0 : strcmp(mode, "mean") == 0 ? 1 : 2;
+    if (how == 2 && scale_grad_by_freq) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "max mode does not support scaling the gradient by the frequency");
+        return NULL;
+    }
     if (limit_rows(w, x, max_norm, norm_type)) return NULL;
     if (ndim == 2) { /* bags of equal size */
         const int64_t bags = fac_tensor_size(x, 0), size = fac_tensor_size(x, 1);
         offsets = fac_mul(fac_arange(bags, .dtype = fac_tensor_dtype(x), .device = fac_tensor_device(x)), size);
         x = fac_reshape(x, FAC_INTS(-1));
         if (weights) weights = fac_reshape(weights, FAC_INTS(-1));
+        include_last_offset = false;
     }
-    const int64_t how = strcmp(mode, "sum") == 0 ? 0 : strcmp(mode, "mean") == 0 ? 1 : 2;
     return fac_embedding_bag_padding_idx(w, x, offsets, scale_grad_by_freq, how, sparse, weights, include_last_offset,
                                          padding_idx)
         .result0;

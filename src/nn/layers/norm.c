@@ -65,9 +65,22 @@ fac_tensor *fac__batch_norm_forward(fac_module *m, fac_tensor *x, int dims, doub
                  FAC_SHAPE_TEXT(fac__header(x)));
         return NULL;
     }
+    if ((training || !running) && !(eps > 0)) {
+        FAC_FAIL(FAC_ERR_ARGUMENT, "batch_norm eps must be positive during training, but got %g", eps);
+        return NULL;
+    }
+    if (m->cumulative) momentum = FAC_UNSET_FLOAT;
     if (training && running && count_batch(m, &momentum)) return NULL;
     return fac_batch_norm(x, slot(m, "weight"), slot(m, "bias"), slot(m, "running_mean"), slot(m, "running_var"),
                           training || !running, momentum == FAC_UNSET_FLOAT ? 0 : momentum, eps, true);
+}
+
+bool fac__nn_has_batch_statistics(fac_module *m) {
+    static const char *const names[] = {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d"};
+    bool is = false;
+    for (size_t i = 0; i < FAC_COUNT(names); i++) is |= strcmp(m->cls->name, names[i]) == 0;
+    const fac_slot *mean = is ? fac__module_slot(m, "running_mean") : NULL;
+    return mean && mean->tensor;
 }
 
 fac_tensor *fac__instance_norm_forward(fac_module *m, fac_tensor *x, int dims, int64_t channels, double eps,
@@ -91,6 +104,7 @@ fac_tensor *fac__local_response_norm_forward(fac_tensor *x, int64_t size, double
         FAC_FAIL(FAC_ERR_SHAPE, "Expected 3D or higher dimensionality input (got %d dimensions)", fac_tensor_ndim(x));
         return NULL;
     }
+    if (fac_tensor_numel(x) == 0) return x;
     const fac_ints flat = FAC_INTS(fac_tensor_size(x, 0), 1, fac_tensor_size(x, 1), -1);
     fac_tensor *squares = fac_reshape(fac_mul(x, x), flat);
     squares = fac_pad(squares, FAC_INTS(0, 0, size / 2, (size - 1) / 2));
@@ -103,7 +117,7 @@ fac_tensor *fac__local_response_norm_forward(fac_tensor *x, int64_t size, double
 
 fac_tensor *fac__feature_dropout_forward(fac_tensor *x, int dims, double p, bool training, bool inplace) {
     const int n = fac_tensor_ndim(x);
-    const bool single = n == dims + 1;
+    const bool single = n == dims + 1 && dims != 2; /* of [N, C, L] the channels are dropped, in PyTorch as well */
     if (!has_dims(x, dims + 1, dims + 2)) return NULL;
     if (inplace) {
         fac_tensor *y = fac_feature_dropout_(single ? fac_unsqueeze(x, 0) : x, p, training);
@@ -111,6 +125,11 @@ fac_tensor *fac__feature_dropout_forward(fac_tensor *x, int dims, double p, bool
     }
     fac_tensor *y = fac_feature_dropout(single ? fac_unsqueeze(x, 0) : x, p, training);
     return single && y ? fac_squeeze_dim(y, 0) : y;
+}
+
+int64_t fac__softmax_dim(const fac_tensor *x, int64_t dim) {
+    const int n = fac_tensor_ndim(x);
+    return dim != FAC_UNSET ? dim : n == 0 || n == 1 || n == 3 ? 0 : 1;
 }
 
 fac_tensor *fac__softmax2d_forward(fac_tensor *x) {

@@ -11,12 +11,12 @@ static fac_tensor *sequential_forward(fac_module *self, fac_tensor *x) {
     return x;
 }
 
-static const fac_module_class sequential_class = {.name = "Sequential", .version = 1, .forward = sequential_forward};
+const fac_module_class fac__sequential_class = {.name = "Sequential", .version = 1, .forward = sequential_forward};
 
-fac_module *fac_sequential_new(fac_module *const *modules, size_t n) {
-    fac_module *m = fac_error() ? NULL : fac_module_new(&sequential_class);
+fac_module *fac__container_new(const fac_module_class *cls, fac_module *const *modules, size_t n) {
+    fac_module *m = fac_error() ? NULL : fac_module_new(cls);
     if (n && !modules) {
-        FAC_FAIL(FAC_ERR_ARGUMENT, "fac_sequential_new: %zu modules were announced, but the array is NULL", n);
+        FAC_FAIL(FAC_ERR_ARGUMENT, "%s: %zu modules were announced, but the array is NULL", cls->name, n);
         fac_module_release(m);
         return NULL;
     }
@@ -31,4 +31,8 @@ fac_module *fac_sequential_new(fac_module *const *modules, size_t n) {
         }
     }
     return m;
+}
+
+fac_module *fac_sequential_new(fac_module *const *modules, size_t n) {
+    return fac__container_new(&fac__sequential_class, modules, n);
 }

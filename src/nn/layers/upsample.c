@@ -8,11 +8,14 @@ enum { MAX_DIMS = 3 };
 static bool is(const char *mode, const char *other) { return strcmp(mode, other) == 0; }
 static bool is_nearest(const char *mode) { return is(mode, "nearest") || is(mode, "nearest-exact"); }
 
-fac_status fac__check_upsample(fac_module *m, fac_ints size, fac_floats scale, const char *mode, int align_corners) {
+fac_status fac__check_upsample(fac_module *m, fac_ints size, fac_floats scale, const char *mode, int align_corners,
+                               int recompute_scale_factor) {
     const char *name = m->cls->name;
     FAC_CHECK(!size.n != !scale.n, FAC_ERR_ARGUMENT, "%s: either size or scale_factor should be given", name);
     FAC_CHECK(size.n <= MAX_DIMS && scale.n <= MAX_DIMS, FAC_ERR_ARGUMENT,
               "%s: size and scale_factor are of one to three dimensions", name);
+    FAC_CHECK(recompute_scale_factor <= 0 || !size.n, FAC_ERR_ARGUMENT,
+              "%s: recompute_scale_factor goes with a scale_factor, not with a size", name);
     FAC_CHECK(align_corners < 0 || !is_nearest(mode), FAC_ERR_ARGUMENT,
               "%s: align_corners goes with linear, bilinear, bicubic and trilinear alone, not with %s", name, mode);
     return FAC_OK;

@@ -158,7 +158,10 @@ fac_status cross_entropy_loss_composite(const fac_call_info *c, fac_tensor *self
               "label_smoothing must be between 0.0 and 1.0. Got: %g", label_smoothing);
     FAC_CHECK(self->ndim >= 1, FAC_ERR_SHAPE, "Expected 1 or more dimensions (got %d)", self->ndim);
     FAC_SCOPE(scope);
-    if (fac__same_sizes(self, target)) return with_probabilities(self, target, weight, reduction, label_smoothing, out);
+    if (fac__same_sizes(self, target)) {
+        FAC_CHECK(ignore_index < 0, FAC_ERR_ARGUMENT, "ignore_index is not supported for floating point target");
+        return with_probabilities(self, target, weight, reduction, label_smoothing, out);
+    }
     if (label_smoothing > 0) return with_smoothing(self, target, weight, reduction, ignore_index, label_smoothing, out);
     if (self->ndim == 2 && fac__has_kernel(&fac_op__cross_entropy, self)) {
         fac_tensor *r[3];
@@ -229,9 +232,11 @@ fac_status poisson_nll_loss_composite(const fac_call_info *c, fac_tensor *input,
 
 /* ---- cosines ------------------------------------------------------------------------------------------------------- */
 
+/* x over its norm, or over eps where that is more; the gradient is that of the norm in either case, as in PyTorch. */
 static fac_tensor *unit(fac_tensor *x, int64_t dim, double eps) {
     fac_tensor *norm = fac__s_linalg_vector_norm(x, fac_scalar_i_(2), (fac_ints){&dim, 1}, true, FAC_DTYPE_DEFAULT);
-    return fac__s_div_Tensor(x, at_least(norm, eps));
+    fac_tensor *missing = sub(at_least(fac__s_detach(norm), eps), fac__s_detach(norm));
+    return fac__s_div_Tensor(x, add(norm, missing));
 }
 
 fac_status cosine_similarity_composite(const fac_call_info *c, fac_tensor *x1, fac_tensor *x2, int64_t dim, double eps,

@@ -1,0 +1,10 @@
+/* Feeds any bytes to the reader of .npy files. */
+#include "input.h"
+#include <facula/facula.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    FAC_SCOPE(s);
+    (void)!fac_npy_read(input_path(data, n));
+    fac_error_clear();
+    return 0;
+}

@@ -1,0 +1,9 @@
+/* Feeds any bytes to the reader of torch.save files. */
+#include "input.h"
+#include "tensor_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
+    FAC_SCOPE(s);
+    read_entries(fac_pt_open(input_path(data, n)));
+    return 0;
+}
