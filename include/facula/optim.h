@@ -176,6 +176,8 @@ typedef struct fac_optimizer_class {
     fac_status (*check_parameter)(fac_tensor *parameter);
     /* How many of the tensors, from the first on, a group with these settings keeps; NULL: all. */
     size_t (*state_count)(const double *options);
+    /* What only the library's own classes have; NULL. */
+    const struct fac_optim_kind *own;
 } fac_optimizer_class;
 
 /* An optimiser of a class over the parameters of a module (_new), or of a list (_of); settings that are not given have

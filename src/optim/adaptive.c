@@ -48,7 +48,8 @@ static fac_status rmsprop_step(const fac_optimizer_update *u) {
 }
 
 const fac_optim_kind fac__rmsprop_kind = {
-    .cls = {.name = "RMSprop",
+    .cls = {.own = &fac__rmsprop_kind,
+            .name = "RMSprop",
             .options = rmsprop_list,
             .state = (const char *const[]){"square_avg", "momentum_buffer", "grad_avg", NULL},
             .step = rmsprop_step,
@@ -100,7 +101,8 @@ static fac_status adagrad_step(const fac_optimizer_update *u) {
     return fac_error();
 }
 
-const fac_optim_kind fac__adagrad_kind = {.cls = {.name = "Adagrad",
+const fac_optim_kind fac__adagrad_kind = {.cls = {.own = &fac__adagrad_kind,
+                                                  .name = "Adagrad",
                                                   .options = adagrad_list,
                                                   .state = (const char *const[]){"sum", NULL},
                                                   .step = adagrad_step,
@@ -133,7 +135,8 @@ static fac_status adadelta_step(const fac_optimizer_update *u) {
     return fac_error();
 }
 
-const fac_optim_kind fac__adadelta_kind = {.cls = {.name = "Adadelta",
+const fac_optim_kind fac__adadelta_kind = {.cls = {.own = &fac__adadelta_kind,
+                                                   .name = "Adadelta",
                                                    .options = adadelta_list,
                                                    .state = (const char *const[]){"square_avg", "acc_delta", NULL},
                                                    .step = adadelta_step,
@@ -163,7 +166,8 @@ static fac_status adamax_step(const fac_optimizer_update *u) {
     return fac_error();
 }
 
-const fac_optim_kind fac__adamax_kind = {.cls = {.name = "Adamax",
+const fac_optim_kind fac__adamax_kind = {.cls = {.own = &fac__adamax_kind,
+                                                 .name = "Adamax",
                                                  .options = adamax_list,
                                                  .state = (const char *const[]){"exp_avg", "exp_inf", NULL},
                                                  .step = adamax_step,
@@ -212,7 +216,8 @@ static fac_status nadam_step(const fac_optimizer_update *u) {
 }
 
 const fac_optim_kind fac__nadam_kind = {
-    .cls = {.name = "NAdam",
+    .cls = {.own = &fac__nadam_kind,
+            .name = "NAdam",
             .options = nadam_list,
             .state = (const char *const[]){"exp_avg", "exp_avg_sq", "mu_product", NULL},
             .step = nadam_step,
@@ -241,7 +246,8 @@ static fac_status radam_step(const fac_optimizer_update *u) {
     return fac_error();
 }
 
-const fac_optim_kind fac__radam_kind = {.cls = {.name = "RAdam",
+const fac_optim_kind fac__radam_kind = {.cls = {.own = &fac__radam_kind,
+                                                .name = "RAdam",
                                                 .options = radam_list,
                                                 .state = (const char *const[]){"exp_avg", "exp_avg_sq", NULL},
                                                 .step = radam_step,

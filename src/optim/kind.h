@@ -31,8 +31,11 @@ struct fac_optim_kind {
 /* The loss of a closure, which is run with recording. */
 fac_status fac__optim_call_closure(fac_tensor *(*closure)(void *context), void *context, double *out);
 
-/* That of a class; NULL for one of the program's. */
-const fac_optim_kind *fac__optim_kind_of(const fac_optimizer_class *cls);
+/* That of a class; NULL for one of the program's, and for its copy of one of the library's. There is no table of all kinds: a
+   program that is linked with a part of the library has those that it makes. */
+static inline const fac_optim_kind *fac__optim_kind_of(const fac_optimizer_class *cls) {
+    return cls->own && &cls->own->cls == cls ? cls->own : NULL;
+}
 
 #define FAC_OPTIM_KINDS(X) \
     X(sgd)                 \

@@ -4,14 +4,6 @@
 #include "optim/kind.h"
 #include <facula/ops.h>
 
-#define KIND_ADDRESS(kind) &fac__##kind##_kind,
-const fac_optim_kind *fac__optim_kind_of(const fac_optimizer_class *cls) {
-    static const fac_optim_kind *const kinds[] = {FAC_OPTIM_KINDS(KIND_ADDRESS)};
-    for (size_t i = 0; i < FAC_COUNT(kinds); i++)
-        if (&kinds[i]->cls == cls) return kinds[i];
-    return NULL;
-}
-
 /* ---- in common ------------------------------------------------------------------------------------------------------------- */
 
 fac_status fac__optim_check_betas(double beta1, double beta2) {
@@ -95,7 +87,8 @@ static fac_status sgd_step(const fac_optimizer_update *u) {
                              v->momentum, v->dampening, v->nesterov != 0, v->maximize != 0, !buffer || u->fresh);
 }
 
-const fac_optim_kind fac__sgd_kind = {.cls = {.name = "SGD",
+const fac_optim_kind fac__sgd_kind = {.cls = {.own = &fac__sgd_kind,
+                                              .name = "SGD",
                                               .options = sgd_list,
                                               .state = (const char *const[]){"momentum_buffer", NULL},
                                               .step = sgd_step,
@@ -141,6 +134,7 @@ static fac_status adamw_step(const fac_optimizer_update *u) { return adam_update
 #define ADAM_CLASS(title, kind)                                                              \
     {                                                                                        \
         .cls = {                                                                             \
+            .own = &fac__##kind##_kind,                                                      \
             .name = title,                                                                   \
             .options = kind##_list,                                                          \
             .state = (const char *const[]){"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL}, \

@@ -324,4 +324,5 @@ static fac_status never(const fac_optimizer_update *u) {
 
 static const fac_optim_whole whole = {step, release, save, load};
 const fac_optim_kind fac__lbfgs_kind = {
-    .cls = {.name = "LBFGS", .options = lbfgs_list, .step = never, .check_options = check}, .whole = &whole};
+    .cls = {.own = &fac__lbfgs_kind, .name = "LBFGS", .options = lbfgs_list, .step = never, .check_options = check},
+    .whole = &whole};

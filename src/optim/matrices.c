@@ -80,7 +80,8 @@ static fac_status adafactor_step(const fac_optimizer_update *u) {
 }
 
 const fac_optim_kind fac__adafactor_kind = {
-    .cls = {.name = "Adafactor",
+    .cls = {.own = &fac__adafactor_kind,
+            .name = "Adafactor",
             .options = adafactor_list,
             .state = (const char *const[]){"row_var", "col_var", "variance", NULL},
             .step = adafactor_step,
@@ -155,7 +156,8 @@ static fac_status muon_step(const fac_optimizer_update *u) {
     return fac_error();
 }
 
-const fac_optim_kind fac__muon_kind = {.cls = {.name = "Muon",
+const fac_optim_kind fac__muon_kind = {.cls = {.own = &fac__muon_kind,
+                                               .name = "Muon",
                                                .options = muon_list,
                                                .state = (const char *const[]){"momentum_buffer", NULL},
                                                .step = muon_step,

@@ -172,10 +172,12 @@ static fac_options named(const fac_optimizer_class *cls, const double *values, f
 
 fac_optimizer *fac__optim_new(const fac_optimizer_class *cls, fac_module *m, const double *values) {
     fac_option room[FAC_OPTIMIZER_MAX_OPTIONS];
+    FAC_ASSERT(fac__optim_kind_of(cls));
     return fac_optimizer_new(cls, m, named(cls, values, room));
 }
 
 fac_optimizer *fac__optim_of(const fac_optimizer_class *cls, fac_tensors parameters, const double *values) {
     fac_option room[FAC_OPTIMIZER_MAX_OPTIONS];
+    FAC_ASSERT(fac__optim_kind_of(cls));
     return fac_optimizer_of(cls, parameters, named(cls, values, room));
 }

@@ -30,7 +30,8 @@ static fac_status rprop_step(const fac_optimizer_update *u) {
     return fac_error();
 }
 
-const fac_optim_kind fac__rprop_kind = {.cls = {.name = "Rprop",
+const fac_optim_kind fac__rprop_kind = {.cls = {.own = &fac__rprop_kind,
+                                                .name = "Rprop",
                                                 .options = rprop_list,
                                                 .state = (const char *const[]){"prev", "step_size", NULL},
                                                 .step = rprop_step,
@@ -69,7 +70,8 @@ static fac_status asgd_step(const fac_optimizer_update *u) {
     return fac_error();
 }
 
-const fac_optim_kind fac__asgd_kind = {.cls = {.name = "ASGD",
+const fac_optim_kind fac__asgd_kind = {.cls = {.own = &fac__asgd_kind,
+                                               .name = "ASGD",
                                                .options = asgd_list,
                                                .state = (const char *const[]){"eta", "mu", "ax", NULL},
                                                .step = asgd_step,

@@ -51,7 +51,8 @@ static fac_status step(const fac_optimizer_update *u) {
     return fac_error();
 }
 
-const fac_optim_kind fac__sparse_adam_kind = {.cls = {.name = "SparseAdam",
+const fac_optim_kind fac__sparse_adam_kind = {.cls = {.own = &fac__sparse_adam_kind,
+                                                      .name = "SparseAdam",
                                                       .options = sparse_adam_list,
                                                       .state = (const char *const[]){"exp_avg", "exp_avg_sq", NULL},
                                                       .step = step,
