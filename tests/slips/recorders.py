@@ -9,6 +9,7 @@ VALUE = {
     "int64_t": "fac_value_int(k.{})", "double": "fac_value_float(k.{})", "bool": "fac_value_bool(k.{})",
     "int": "fac_value_bool(k.{})", "fac_device": "fac_value_device(k.{})", "fac_dtype": "fac_value_dtype(k.{})",
     "object": "k.{0} ? fac_value_object((void *)k.{0}, NULL) : fac_value_none()",
+    "fac_generator *": "k.{0} ? fac_value_generator(k.{0}) : fac_value_none()",
     "fac_tensor *": "fac_value_tensor(k.{})", "const char *": "k.{0} ? fac_value_string(k.{0}) : fac_value_none()",
     "fac_loss_reduction": "fac_value_int(k.{})", "fac_memory_format": "fac_value_format(k.{})",
     "fac_ints": "fac_value_ints(k.{0}.v, k.{0}.n)", "fac_floats": "fac_value_floats(k.{0}.v, k.{0}.n)",
