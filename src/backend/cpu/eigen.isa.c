@@ -23,7 +23,7 @@ typedef struct work {
 static fac_vf64 load(const double *at) { return fac_load_f64(at); }
 static fac_vf64 splat(double x) { return fac_splat_f64(x); }
 static vi64 rows_from(int first) {
-    vi64 v;
+    vi64 v = {0};
     for (int i = 0; i < LANES; i++) v[i] = first + i;
     return v;
 }
