@@ -253,7 +253,7 @@ static void emit_own(FILE *f, const op *o, rows *k) {
         add_row(k, "CatchAll", e->composite);
     if (e->written) emit_functionalised(f, o);
     if (e->explicit) add_row(k, "CompositeExplicit", e->explicit);
-    for (const pair *p = e->raw.v; p < e->raw.v + e->raw.n; p++)
+    EACH_ITEM(const pair, p, e->raw)
         if (e->random && strcmp(p->key, "Meta") != 0)
             emit_drawing(f, o, p, k);
         else

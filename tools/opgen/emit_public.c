@@ -7,7 +7,7 @@ char *gradient_text(const op *o) {
     if (e->nondifferentiable) return xformat("none: %s", e->nondifferentiable);
     if (e->double_backward) return e->double_backward;
     char *text = "";
-    for (const pair *p = e->grad.v; p < e->grad.v + e->grad.n; p++) {
+    EACH_ITEM(const pair, p, e->grad) {
         if (strcmp(p->value, "None") == 0) continue;
         const char *one = strncmp(p->value, "unsupported(", 12) ? p->key : xformat("%s %s", p->key, p->value);
         text = listed(text, one);

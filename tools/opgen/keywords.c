@@ -130,13 +130,13 @@ void emit_kw_struct(FILE *f, const op *o) {
     emit(f, o,
          "/* Keywords of fac_$kw, in the order in which they may be given by position. */\n"
          "typedef struct fac_$kw_kw {\n    FAC_KW_HEAD(struct fac_$kw_kw);\n");
-    for (const kw_field *v = k.v; v < k.v + k.n; v++)
+    EACH_ITEM(const kw_field, v, k)
         fprintf(f, v->comment ? "    %s%s FAC_DEF(%s); /* %s */\n" : "    %s%s FAC_DEF(%s);\n", v->type, v->name,
                 v->init, v->comment);
     emit(f, o,
          "} fac_$kw_kw;\n/* Puts the defaults into *kw. */\nFAC_API void fac_$kw_kw_init(fac_$kw_kw *kw);\n"
          "#define FAC_DEFAULTS_$kw ");
-    for (const kw_field *v = k.v; v < k.v + k.n; v++) fprintf(f, ".%s = %s, ", v->name, v->init);
+    EACH_ITEM(const kw_field, v, k) fprintf(f, ".%s = %s, ", v->name, v->init);
     emit(f, o, ".kw_size = sizeof(fac_$kw_kw)\n"); /* last, so that a value without a name comes after it */
 }
 

@@ -111,7 +111,7 @@ static bool has_result(const choices *c, const char *result) {
 static char *choose(const model *m, const entry *e, const char *begin, const char *end, choices *out) {
     char *name = squeezed(begin, end);
     if (!find_loop(m, name)) die(e->file, e->line, "%s: no file of src/ops/scalar/ has a formula '%s'", e->op, name);
-    for (const loop *l = m->loops.v; l < m->loops.v + m->loops.n; l++)
+    EACH_ITEM(const loop, l, m->loops)
         if (strcmp(l->name, name) == 0) PUSH(*out, l);
     return name;
 }

@@ -30,7 +30,7 @@ static void check_names(const entry *e) {
 }
 
 static void check_kernels(const entry *e, const pairs *p) {
-    for (const pair *k = p->v; k < p->v + p->n; k++) check_name(e, k->line, k->key, k->value);
+    for (size_t i = 0; i < p->n; i++) check_name(e, p->v[i].line, p->v[i].key, p->v[i].value);
 }
 
 static char *lower(const char *s) {
@@ -274,7 +274,7 @@ static void add_forms(model *m, const entry *e) {
 /* Forms follow the function that they are forms of. */
 static void link_forms(model *m) {
     op *fn = NULL;
-    for (op *o = m->ops.v; o < m->ops.v + m->ops.n; o++)
+    EACH_ITEM(op, o, m->ops)
         if (o->form == FORM_FUNCTION)
             fn = o;
         else
@@ -330,7 +330,7 @@ static void check_links(const model *m) {
 
 const op *aliased(const op *o) {
     const entry *e = o->e;
-    for (const op *other = o->m->ops.v; other < o->m->ops.v + o->m->ops.n; other++) {
+    EACH_ITEM(const op, other, o->m->ops) {
         const op *whole = other->form == FORM_FUNCTION ? other : other->functional;
         if (other->form == o->form && strcmp(whole->short_name, e->alias) == 0) return other;
     }
@@ -340,7 +340,7 @@ const op *aliased(const op *o) {
 
 /* Another name takes what the operator takes. */
 static void check_aliases(const model *m) {
-    for (const op *o = m->ops.v; o < m->ops.v + m->ops.n; o++)
+    EACH_ITEM(const op, o, m->ops)
         if (o->e->alias && o->sig != aliased(o)->sig)
             die(o->e->file, o->e->line, "alias: %s takes or gives other types than %s", o->short_name,
                 aliased(o)->short_name);
@@ -355,7 +355,7 @@ static void add_fn(model *m, const entry *e) {
 
 /* Several results of which one is a list have no public form, and no gradient of their own. */
 static void check_lists(const model *m) {
-    for (const op *o = m->ops.v; o < m->ops.v + m->ops.n; o++)
+    EACH_ITEM(const op, o, m->ops)
         if (returns_lists(o) && (!o->e->internal || (o->e->explicit && !o->e->nondifferentiable) || o->e->raw.n))
             die(o->e->file, o->e->line,
                 "%s: lists among several results go with 'internal' and 'composite', or 'explicit' "

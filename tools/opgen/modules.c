@@ -119,7 +119,7 @@ static const entry *for_dims(const entry *e, int dims) {
 }
 
 void add_modules(model *m) {
-    for (const entry *e = m->module_entries.v; e < m->module_entries.v + m->module_entries.n; e++) {
+    EACH_ITEM(const entry, e, m->module_entries) {
         if (!e->dims) add_module(m, e);
         for (const char *d = e->dims; d && *d; d += strcspn(d, " ") + strspn(d + strcspn(d, " "), " "))
             add_module(m, for_dims(e, atoi(d)));
@@ -154,7 +154,7 @@ static void emit_comment(FILE *f, const char *text) {
 
 void emit_modules_header(FILE *f, const model *m) {
     const char *section = "";
-    for (const module *k = m->modules.v; k < m->modules.v + m->modules.n; k++) {
+    EACH_ITEM(const module, k, m->modules) {
         if (strcmp(section, k->e->section) != 0) fprintf(f, "/* ---- %s ---- */\n\n", section = k->e->section);
         emit_comment(f, doc_text(k));
         fprintf(f, "FAC_API FAC_MUST fac_module *fac_%s(%s);\n\n", k->s->name, declared_parameters(k));
@@ -201,7 +201,7 @@ static bool keeps_any(const module *k) {
 }
 
 void emit_modules_structs(FILE *f, const model *m) {
-    for (const module *k = m->modules.v; k < m->modules.v + m->modules.n; k++) {
+    EACH_ITEM(const module, k, m->modules) {
         if (keeps_any(k)) {
             fprintf(f, "\n/* The arguments of fac_%s. */\ntypedef struct fac__%s {\n", k->s->name, k->id);
             for (size_t i = 0; i < k->s->n_args; i++) {
@@ -315,7 +315,7 @@ static const char *looked_up(const pairs *p, const char *key) {
 
 /* The words that a text may be, as a list of C. */
 static void emit_choices(FILE *f, const module *k) {
-    for (const pair *c = k->e->choices.v; c < k->e->choices.v + k->e->choices.n; c++) {
+    EACH_ITEM(const pair, c, k->e->choices) {
         const int i = find_arg(k->s, c->key);
         if (i < 0 || k->s->args[i].type.kind != FAC_TYPE_STRING)
             die(k->e->file, c->line, "choices: '%s' is no argument of type str", c->key);
@@ -415,7 +415,7 @@ static void emit_constructor(FILE *f, const module *k) {
 }
 
 void emit_modules(FILE *f, const model *m) {
-    for (const module *k = m->modules.v; k < m->modules.v + m->modules.n; k++) {
+    EACH_ITEM(const module, k, m->modules) {
         if (k->e->forward) emit_forward(f, k);
         if (k->e->forward_all) emit_forward_all(f, k);
         if (k->e->build) emit_build(f, k);
@@ -423,8 +423,7 @@ void emit_modules(FILE *f, const model *m) {
         emit_constructor(f, k);
     }
     fputs("const fac_nn_kind *const fac__nn_kinds[] = {\n", f);
-    for (const module *k = m->modules.v; k < m->modules.v + m->modules.n; k++)
-        fprintf(f, "    &fac__%s_kind,\n", k->id);
+    EACH_ITEM(const module, k, m->modules) fprintf(f, "    &fac__%s_kind,\n", k->id);
     fputs("    NULL,\n};\n", f);
 }
 
@@ -473,7 +472,7 @@ static void emit_names_listed(FILE *f, const char *names) {
 
 void emit_modules_list(FILE *f, const model *m) {
     const char *sep = "";
-    for (const module *k = m->modules.v; k < m->modules.v + m->modules.n; k++, sep = ",") {
+    EACH_ITEM(const module, k, m->modules) {
         fprintf(f, "%s\n  {\"module\": \"%s\", \"new\": \"fac_%s\", \"version\": %d,\n   \"arguments\": [", sep,
                 k->e->module, k->s->name, k->e->version ? k->e->version : 1);
         for (size_t i = 0; i < k->s->n_args; i++) {
@@ -485,5 +484,6 @@ void emit_modules_list(FILE *f, const model *m) {
         fputs("], \"outputs\": [", f);
         emit_names_listed(f, k->e->outputs ? k->e->outputs : "y");
         fprintf(f, "], \"section\": \"%s\"}", k->e->section);
+        sep = ",";
     }
 }

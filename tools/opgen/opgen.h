@@ -12,6 +12,10 @@
         size_t n;  \
     }
 
+/* Each item of a list, which has no array while it is empty. */
+#define EACH_ITEM(type, item, list) \
+    for (type *item = (list).v, *item##_end = (list).n ? item + (list).n : item; item < item##_end; item++)
+
 /* ---- the YAML entry ---- */
 
 typedef struct pair {

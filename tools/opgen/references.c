@@ -9,7 +9,7 @@ static char **text_at(entry *e, int i) { return (char **[]){&e->shape, &e->dtype
 static const char *const keys[] = {"shape", "dtype", "errors"};
 
 static entry *find_entry(const model *m, const char *name) {
-    for (entry *e = m->entries.v; e < m->entries.v + m->entries.n; e++)
+    EACH_ITEM(entry, e, m->entries)
         if (strcmp(cut(e->op, e->op + strcspn(e->op, "(")), name) == 0) return e;
     return NULL;
 }
@@ -61,7 +61,7 @@ static void complete_alias(const model *m, entry *e) {
 }
 
 void complete_aliases(model *m) {
-    for (entry *e = m->entries.v; e < m->entries.v + m->entries.n; e++)
+    EACH_ITEM(entry, e, m->entries)
         if (e->alias) complete_alias(m, e);
 }
 
