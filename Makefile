@@ -16,7 +16,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench docs features conformance accuracy attack attack-kill attack-faults fuzz coverage plain arm64 embedded try-debian abi abi-release house lint format install clean help
+.PHONY: all configure setup demo test bench gpu-check gpu-bench docs features conformance accuracy attack attack-kill attack-faults fuzz hostile coverage plain arm64 embedded try-debian abi abi-release house lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -77,6 +77,11 @@ fuzz: setup ## run libFuzzer on every reader of foreign bytes: SECONDS=60 each, 
 	@cmake --preset fuzz
 	@cmake --build build/fuzz -j $(JOBS) --target fuzzers
 	@scripts/fuzz.sh build/fuzz $(SECONDS) $(or $(RUNS),-1)
+
+hostile: setup ## read FILES=1000000 files that lie, under the sanitizers; SEED=1
+	@cmake --preset asan
+	@cmake --build build/asan -j $(JOBS) --target test_hostile_files
+	@FACULA_HOSTILE_FILES=$(or $(FILES),1000000) FACULA_HOSTILE_SEED=$(SEED) build/asan/tests/unit/test_hostile_files
 
 coverage: setup ## run the tests in a build that counts, and print which lines and branches they reached
 	@cmake --preset coverage

@@ -15,14 +15,13 @@ enum { MOST_BYTES = 1 << 30, MOST_PIXELS = 1 << 28 };
 
 /* ---- files ----------------------------------------------------------------------------------------------------------- */
 
-fac_status fac__image_room(const image_source *s, int64_t height, int64_t width, int channels, int64_t per_byte,
+fac_status fac__image_room(const image_source *s, int64_t height, int64_t width, int channels, int64_t least,
                            fac_tensor **out) {
     FAC_CHECK(height > 0 && width > 0 && height <= MOST_PIXELS / width, FAC_ERR_OVERFLOW,
               "'%s' has %lld by %lld pixels; %d are the most", s->path, (long long)width, (long long)height,
               MOST_PIXELS);
-    FAC_CHECK(height * width * channels / per_byte <= (int64_t)s->n, FAC_ERR_FORMAT,
-              "'%s' promises %lld by %lld pixels, which %zu bytes cannot hold", s->path, (long long)width,
-              (long long)height, s->n);
+    FAC_CHECK(least <= (int64_t)s->n, FAC_ERR_FORMAT, "'%s' promises %lld by %lld pixels, which %zu bytes cannot hold",
+              s->path, (long long)width, (long long)height, s->n);
     return fac__empty((int64_t[]){height, width, channels}, 3, FAC_U8, fac_device_make(FAC_CPU, -1), out);
 }
 

@@ -16,8 +16,8 @@ fac_status fac__png_decode(const image_source *s, fac_tensor **out);
 fac_status fac__jpeg_decode(const image_source *s, fac_tensor **out);
 /* Appends a PNG file of rows [H, W, C] to a buffer. */
 fac_status fac__png_encode(const unsigned char *rows, int64_t height, int64_t width, int channels, fac_buf *out);
-/* Room for the rows. At most `per_byte` samples are made of each byte of the file, so that a small file does not ask for much. */
-fac_status fac__image_room(const image_source *s, int64_t height, int64_t width, int channels, int64_t per_byte,
+/* Room for the rows. `least` is how many bytes any file of the image has, so that a small file does not ask for much. */
+fac_status fac__image_room(const image_source *s, int64_t height, int64_t width, int channels, int64_t least,
                            fac_tensor **out);
 
 #endif

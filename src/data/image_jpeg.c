@@ -9,12 +9,13 @@
 #include <jpeglib.h>
 #include <setjmp.h>
 
-/* Each block of 8 by 8 needs a bit at least. */
-enum { PIXELS_PER_BYTE = 512 };
+/* Each block of 8 by 8 needs a bit at least. Each scan takes a pass over the image, however short it is. */
+enum { PIXELS_PER_BYTE = 512, MOST_SCANS = 500 };
 
 typedef struct jpeg_job {
     struct jpeg_error_mgr errors; /* first: libjpeg hands back its address */
     struct jpeg_decompress_struct z;
+    struct jpeg_progress_mgr progress;
     const image_source *source;
     fac_tensor *image; /* owned */
     jmp_buf failed;
@@ -24,6 +25,13 @@ typedef struct jpeg_job {
 static void fail(j_common_ptr z) {
     jpeg_job *j = (jpeg_job *)z->err;
     z->err->format_message(z, j->why);
+    longjmp(j->failed, 1);
+}
+
+static void count_scans(j_common_ptr z) {
+    jpeg_job *j = (jpeg_job *)z->err;
+    if (j->z.input_scan_number <= MOST_SCANS) return;
+    snprintf(j->why, sizeof j->why, "it has more than %d scans", MOST_SCANS);
     longjmp(j->failed, 1);
 }
 
@@ -39,11 +47,16 @@ static fac_status decode(jpeg_job *j) {
     if (setjmp(j->failed)) return damaged(j);
     jpeg_create_decompress(&j->z);
     jpeg_mem_src(&j->z, j->source->bytes, j->source->n);
+    j->progress.progress_monitor = count_scans;
+    j->z.progress = &j->progress;
     jpeg_read_header(&j->z, TRUE);
+    FAC_CHECK(j->z.num_components == 1 || j->z.num_components == 3, FAC_ERR_UNSUPPORTED,
+              "'%s' is a JPEG file of %d colours, as of four inks (CMYK); those of 1 and of 3 are read",
+              j->source->path, j->z.num_components);
     const bool grey = j->source->channels ? j->source->channels < 3 : j->z.num_components == 1;
     const int channels = grey ? 1 : 3;
     FAC_TRY(fac__image_room(j->source, j->z.image_height, j->z.image_width, channels,
-                            (int64_t)PIXELS_PER_BYTE * channels, &j->image));
+                            (int64_t)j->z.image_height * j->z.image_width / PIXELS_PER_BYTE, &j->image));
     j->z.out_color_space = grey ? JCS_GRAYSCALE : JCS_RGB;
     jpeg_start_decompress(&j->z);
     unsigned char *data = fac__data(j->image);

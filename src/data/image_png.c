@@ -17,7 +17,7 @@ typedef struct png_job {
     png_structp png;
     png_infop info;
     fac_tensor *image; /* owned */
-    unsigned char **rows;
+    int passes;        /* over the rows: 7 of interlaced images */
     char why[100];
 } png_job;
 
@@ -55,23 +55,11 @@ static int set_channels(png_job *j) {
     png_set_strip_16(j->png);
     png_set_expand(j->png);
     if (wanted >= 3 && !colour) png_set_gray_to_rgb(j->png);
-    if (wanted < 3 && colour) png_set_rgb_to_gray_fixed(j->png, 1, -1, -1);
+    if (wanted < 3 && colour) png_set_rgb_to_gray_fixed(j->png, 1, 29890, 58700); /* as of JPEG files: Rec. 601 */
     if (wanted % 2 && alpha) png_set_strip_alpha(j->png);
     if (wanted % 2 == 0 && !alpha) png_set_add_alpha(j->png, 255, PNG_FILLER_AFTER);
-    (void)png_set_interlace_handling(j->png);
-    png_read_update_info(j->png, j->info);
+    j->passes = png_set_interlace_handling(j->png);
     return wanted;
-}
-
-static fac_status make_rows(png_job *j, int channels) {
-    const int64_t height = png_get_image_height(j->png, j->info), width = png_get_image_width(j->png, j->info);
-    /* A palette's entry of one bit becomes up to four samples. */
-    FAC_TRY(fac__image_room(j->source, height, width, channels, DEFLATE_RATIO * 32, &j->image));
-    j->rows = fac__alloc_array((size_t)height, sizeof *j->rows);
-    if (!j->rows) return fac_error();
-    unsigned char *data = fac__data(j->image);
-    for (int64_t i = 0; i < height; i++) j->rows[i] = data + (size_t)(i * width * channels);
-    return FAC_OK;
 }
 
 static fac_status decode(png_job *j) {
@@ -80,13 +68,19 @@ static fac_status decode(png_job *j) {
                            : FAC_FAIL(FAC_ERR_FORMAT, "'%s' is a damaged PNG file: %s", j->source->path, j->why);
     png_set_user_limits(j->png, MOST_SIDE, MOST_SIDE);
     png_set_chunk_malloc_max(j->png, MOST_CHUNK);
+    png_set_chunk_cache_max(j->png, 1); /* text, which may be packed, is passed over */
     png_set_read_fn(j->png, j, read_bytes);
     png_read_info(j->png, j->info);
+    const int64_t height = png_get_image_height(j->png, j->info), width = png_get_image_width(j->png, j->info);
+    const int64_t row = (int64_t)png_get_rowbytes(j->png, j->info) + 1; /* before deflate, behind its filter's number */
     const int channels = set_channels(j);
-    FAC_TRY(make_rows(j, channels));
-    if (png_get_rowbytes(j->png, j->info) != (size_t)j->image->sizes[1] * (size_t)channels)
+    FAC_TRY(fac__image_room(j->source, height, width, channels, height * row / DEFLATE_RATIO, &j->image));
+    png_read_update_info(j->png, j->info); /* libpng makes room for rows here */
+    if (png_get_rowbytes(j->png, j->info) != (size_t)width * (size_t)channels)
         return FAC_FAIL(FAC_ERR_UNSUPPORTED, "'%s' is a PNG file of a kind that is not read", j->source->path);
-    png_read_image(j->png, j->rows);
+    unsigned char *data = fac__data(j->image);
+    for (int pass = 0; pass < j->passes; pass++)
+        for (int64_t i = 0; i < height; i++) png_read_row(j->png, data + (size_t)(i * width * channels), NULL);
     png_read_end(j->png, NULL);
     return FAC_OK;
 }
@@ -101,7 +95,6 @@ fac_status fac__png_decode(const image_source *s, fac_tensor **out) {
     else
         st = FAC_FAIL(FAC_ERR_MEMORY, "out of memory: cannot read '%s'", s->path);
     if (j.png) png_destroy_read_struct(&j.png, &j.info, NULL);
-    fac__free(j.rows);
     if (st)
         fac__unref(j.image);
     else

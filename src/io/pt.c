@@ -9,7 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MOST_PICKLE = 1 << 26, MOST_DEPTH = 64 };
+/* A pickle's instruction of a byte makes a value of a hundred, so one is not packed tightly as well: torch.save packs none. */
+enum { MOST_PICKLE = 1 << 26, MOST_DEPTH = 64, MOST_PACKED = 32, SMALL_PICKLE = 1 << 16 };
 
 typedef struct pt_file {
     fac_tensor_file base;
@@ -97,7 +98,7 @@ static fac_status add_child(pt_file *f, const char *name, const char *key, size_
     if (!path) return fac_error();
     f->name_bytes += (int64_t)strlen(path) + 1;
     fac_status st = FAC_OK;
-    if (f->name_bytes > 16 * (int64_t)f->pickle.n + (1 << 20))
+    if (f->name_bytes > 16 * (int64_t)f->pickle.n + (1 << 18))
         st = FAC_FAIL(FAC_ERR_UNSUPPORTED, "'%s' has containers within each other too often", f->zip.path);
     if (st == FAC_OK) st = add_value(f, path, v, depth + 1);
     fac__free(path);
@@ -179,7 +180,7 @@ static fac_status open_pt(pt_file *f, const char *path) {
     f->root = fac__format("%.*s", (int)(strchr(m->name, '/') + 1 - m->name), m->name);
     if (!f->root) return fac_error();
     FAC_TRY(check_byte_order(f));
-    FAC_TRY(read_whole(f, m, MOST_PICKLE, &f->bytes));
+    FAC_TRY(read_whole(f, m, fac__min(MOST_PICKLE, MOST_PACKED * m->bytes + SMALL_PICKLE), &f->bytes));
     FAC_TRY(fac__pickle_read(&f->pickle, path, f->bytes, (size_t)m->size));
     FAC_TRY(add_value(f, "", f->pickle.root, 0));
     fac__pickle_free(&f->pickle);

@@ -6,7 +6,7 @@
 
 static fac_memory_hook system_hook;
 static atomic_bool installed, all_later;
-static _Atomic(int64_t) live, countdown, failures, requests, arms, in_chunks;
+static _Atomic(int64_t) live, countdown, failures, requests, arms, in_chunks, all_bytes;
 
 /* True if this request is one that should fail. */
 static bool must_fail(void) {
@@ -26,6 +26,7 @@ static void *counting_alloc(void *ctx, size_t bytes, size_t align) {
     if (fac__in_chunk()) atomic_fetch_add(&in_chunks, 1);
     void *p = must_fail() || bytes >> 40 ? NULL : system_hook.alloc(system_hook.ctx, bytes, align);
     if (p) atomic_fetch_add(&live, 1);
+    if (p) atomic_fetch_add(&all_bytes, (int64_t)bytes);
     return p;
 }
 
@@ -54,6 +55,8 @@ void memory_hook_fail(int64_t n, bool and_all_later) {
 int64_t memory_hook_requests(void) { return atomic_load(&requests); }
 
 int64_t memory_hook_requests_in_chunks(void) { return atomic_exchange(&in_chunks, 0); }
+
+int64_t memory_hook_bytes(void) { return atomic_exchange(&all_bytes, 0); }
 
 int64_t memory_hook_arms(void) { return atomic_load(&arms); }
 

@@ -10,6 +10,8 @@ void memory_hook_install(void);
 int64_t memory_hook_live(void);
 /* The n-th request from now fails (1 is the next one), and only that one, or each from then on; 0: none. */
 void memory_hook_fail(int64_t n, bool and_all_later);
+/* Bytes of all requests since the last call of this, freed or not. */
+int64_t memory_hook_bytes(void);
 /* How many requests failed since memory_hook_fail. */
 int64_t memory_hook_failures(void);
 /* How many requests there were since, and how often memory_hook_fail was called at all. */
