@@ -14,22 +14,23 @@ fac_status fac__nn_ints(const char *constructor, const char *name, int64_t *out,
     return FAC_OK;
 }
 
-fac_status fac__nn_list(const char *constructor, const char *name, fac_nn_list *out, fac_ints given) {
-    FAC_CHECK(given.n <= FAC_NN_MAX_LIST, FAC_ERR_ARGUMENT, "%s: %s should be at most %d numbers, not %zu", constructor,
-              name, FAC_NN_MAX_LIST, given.n);
-    if (!fac__list_given(given.v, given.n, name)) return fac_error();
-    out->n = given.n;
-    if (given.n) memcpy(out->v, given.v, given.n * sizeof *given.v);
+/* Numbers of eight bytes, of either kind. */
+static fac_status take_list(const char *constructor, const char *name, size_t *out_n, void *out, const void *given,
+                            size_t n) {
+    FAC_CHECK(n <= FAC_NN_MAX_LIST, FAC_ERR_ARGUMENT, "%s: %s should be at most %d numbers, not %zu", constructor, name,
+              FAC_NN_MAX_LIST, n);
+    if (!fac__list_given(given, n, name)) return fac_error();
+    *out_n = n;
+    if (n) memcpy(out, given, n * 8);
     return FAC_OK;
 }
 
+fac_status fac__nn_list(const char *constructor, const char *name, fac_nn_list *out, fac_ints given) {
+    return take_list(constructor, name, &out->n, out->v, given.v, given.n);
+}
+
 fac_status fac__nn_floats(const char *constructor, const char *name, fac_nn_floats *out, fac_floats given) {
-    FAC_CHECK(given.n <= FAC_NN_MAX_LIST, FAC_ERR_ARGUMENT, "%s: %s should be at most %d numbers, not %zu", constructor,
-              name, FAC_NN_MAX_LIST, given.n);
-    if (!fac__list_given(given.v, given.n, name)) return fac_error();
-    out->n = given.n;
-    if (given.n) memcpy(out->v, given.v, given.n * sizeof *given.v);
-    return FAC_OK;
+    return take_list(constructor, name, &out->n, out->v, given.v, given.n);
 }
 
 static void *field_of(void *arguments, const fac_nn_field *f) { return (char *)arguments + f->offset; }

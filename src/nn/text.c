@@ -11,18 +11,28 @@ static fac_status no_value(const fac_nn_kind *k, const fac_nn_field *f, const ch
     return FAC_FAIL(FAC_ERR_FORMAT, "%s: %s should be %s, not %s", k->cls.name, f->name, wanted, text);
 }
 
-static bool read_int(const char *text, int64_t *out) {
+/* Reads the number of eight bytes at `text`; its end, or NULL if there is none that fits. */
+typedef const char *(*number_at)(const char *text, void *out);
+
+static const char *int_at(const char *text, void *out) {
     char *end;
     errno = 0;
-    *out = strtoll(text, &end, 10);
-    return end != text && !*end && !errno && *out != FAC_UNSET;
+    const int64_t v = *(int64_t *)out = strtoll(text, &end, 10);
+    return end != text && !errno && v != FAC_UNSET ? end : NULL;
 }
 
-static bool read_float(const char *text, double *out) {
-    if (strcmp(text, "float('inf')") == 0) text = "inf";
+static const char *float_at(const char *text, void *out) {
+    static const char infinite[] = "float('inf')";
     char *end;
-    *out = strtod(text, &end);
-    return end != text && !*end;
+    const bool named = strncmp(text, infinite, sizeof infinite - 1) == 0;
+    *(double *)out = strtod(named ? "inf" : text, &end);
+    if (named) return text + sizeof infinite - 1;
+    return end != text ? end : NULL;
+}
+
+static bool read_one(const char *text, number_at read, void *out) {
+    const char *end = read(text, out);
+    return end && !*end;
 }
 
 static bool read_bool(const char *text, bool *out) {
@@ -31,41 +41,25 @@ static bool read_bool(const char *text, bool *out) {
 }
 
 /* "(1, 2)", "[1, 2]" or "1"; the count, or 0 if it is none of them or has more numbers. */
-static size_t read_list(const char *text, int64_t *out, size_t most) {
+static size_t read_list(const char *text, number_at read, void *out, size_t most) {
     const char close = *text == '(' ? ')' : ']';
-    if (*text != '(' && *text != '[') return read_int(text, out);
+    if (*text != '(' && *text != '[') return read_one(text, read, out);
     size_t n = 0;
     for (text++;; text++) {
         text += strspn(text, " \t\n");
         if (*text == close) break;
-        char *end;
-        const long long v = strtoll(text, &end, 10);
-        if (end == text || n == most) return 0;
-        out[n++] = v;
-        text = end + strspn(end, " \t\n");
+        if (n == most || !(text = read(text, (char *)out + 8 * n++))) return 0;
+        text += strspn(text, " \t\n");
         if (*text == close) break;
         if (*text != ',') return 0;
     }
     return text[1] ? 0 : n;
 }
 
-/* "1.5", "(1.5, 2)"; the count, or 0. */
-static size_t read_floats(const char *text, double *out, size_t most) {
-    const char close = *text == '(' ? ')' : ']';
-    if (*text != '(' && *text != '[') return read_float(text, out);
-    size_t n = 0;
-    for (text++;; text++) {
-        text += strspn(text, " \t\n");
-        if (*text == close) break;
-        char *end;
-        const double v = strtod(text, &end);
-        if (end == text || n == most) return 0;
-        out[n++] = v;
-        text = end + strspn(end, " \t\n");
-        if (*text == close) break;
-        if (*text != ',') return 0;
-    }
-    return text[1] ? 0 : n;
+static fac_status read_numbers(const fac_nn_kind *k, const fac_nn_field *f, const char *text, number_at read,
+                               size_t *out_n, void *out) {
+    *out_n = read_list(text, read, out, FAC_NN_MAX_LIST);
+    return *out_n || strcmp(text, "[]") == 0 ? FAC_OK : no_value(k, f, text, "a list of numbers");
 }
 
 /* The choice, in quotes or not. */
@@ -82,7 +76,7 @@ static fac_status read_reduction(const fac_nn_kind *k, const fac_nn_field *f, co
     static const char *const words[] = {"'none'", "'mean'", "'sum'"};
     for (int64_t i = 0; i < 3; i++)
         if (strcmp(text, words[i]) == 0) return *out = i, FAC_OK;
-    if (read_int(text, out) && *out >= 0 && *out <= 2) return FAC_OK; /* a default */
+    if (read_one(text, int_at, out) && *out >= 0 && *out <= 2) return FAC_OK; /* a default */
     return no_value(k, f, text, "'none', 'mean' or 'sum'");
 }
 
@@ -105,7 +99,7 @@ static fac_status read_device(const fac_nn_kind *k, const fac_nn_field *f, const
 
 static fac_status read_ints(const fac_nn_kind *k, const fac_nn_field *f, const char *text, int64_t *out) {
     int64_t v[FAC_NN_MAX_LIST];
-    const size_t n = read_list(text, v, (size_t)f->size);
+    const size_t n = read_list(text, int_at, v, (size_t)f->size);
     if (n != 1 && n != (size_t)f->size) return no_value(k, f, text, f->size == 1 ? "a number" : "a number or a list");
     for (int64_t i = 0; i < f->size; i++) out[i] = v[n == 1 ? 0 : i];
     return FAC_OK;
@@ -138,24 +132,16 @@ fac_status fac__nn_read(const fac_nn_kind *k, const fac_nn_field *f, const char 
     if (strcmp(text, "None") == 0) return read_none(k, f, at);
     switch (f->type) {
     case FAC_NN_INT:
-    case FAC_NN_OPT_INT: return read_int(text, at) ? FAC_OK : no_value(k, f, text, "a whole number");
+    case FAC_NN_OPT_INT: return read_one(text, int_at, at) ? FAC_OK : no_value(k, f, text, "a whole number");
     case FAC_NN_FLOAT:
-    case FAC_NN_OPT_FLOAT: return read_float(text, at) ? FAC_OK : no_value(k, f, text, "a number");
+    case FAC_NN_OPT_FLOAT: return read_one(text, float_at, at) ? FAC_OK : no_value(k, f, text, "a number");
     case FAC_NN_BOOL: return read_bool(text, at) ? FAC_OK : no_value(k, f, text, "True or False");
     case FAC_NN_TEXT: return read_text(k, f, text, at);
     case FAC_NN_REDUCTION: return read_reduction(k, f, text, at);
     case FAC_NN_INTS: return read_ints(k, f, text, at);
     case FAC_NN_DTYPE: return read_dtype(k, f, text, at);
-    case FAC_NN_LIST: {
-        fac_nn_list *list = at;
-        list->n = read_list(text, list->v, FAC_NN_MAX_LIST);
-        return list->n || strcmp(text, "[]") == 0 ? FAC_OK : no_value(k, f, text, "a list of numbers");
-    }
-    case FAC_NN_FLOATS: {
-        fac_nn_floats *list = at;
-        list->n = read_floats(text, list->v, FAC_NN_MAX_LIST);
-        return list->n || strcmp(text, "[]") == 0 ? FAC_OK : no_value(k, f, text, "a list of numbers");
-    }
+    case FAC_NN_LIST: return read_numbers(k, f, text, int_at, &((fac_nn_list *)at)->n, ((fac_nn_list *)at)->v);
+    case FAC_NN_FLOATS: return read_numbers(k, f, text, float_at, &((fac_nn_floats *)at)->n, ((fac_nn_floats *)at)->v);
     case FAC_NN_OPT_BOOL: {
         bool yes;
         if (!read_bool(text, &yes)) return no_value(k, f, text, "True or False");
