@@ -115,6 +115,25 @@ FAC_API fac_hook *fac_module_register_full_backward_pre_hook(
 /* Called in backward once the gradient of the module's input is known; may return a replacement for it. */
 FAC_API fac_hook *fac_module_register_full_backward_hook(
     fac_module *m, fac_tensor *(*fn)(void *context, fac_module *m, fac_tensor *grad_input), void *context);
+/* Called in backward with the gradients of the node that made the module's result, once it has run, and those that had
+   come to it; what is put into grad_inputs takes their place. It is about that node alone, whatever else the module
+   did: a full backward hook is about the module. It goes onto the node when the module runs, and does nothing once it
+   was removed or the module is gone.
+   errors: STATE beside full backward hooks of the module, and for them beside it
+   source: torch.nn.Module.register_backward_hook */
+FAC_API fac_hook *fac_module_register_backward_hook(fac_module *m,
+                                                    fac_status (*fn)(void *context, fac_module *m,
+                                                                     fac_tensor **grad_inputs, size_t n_in,
+                                                                     fac_tensor *const *grad_outputs, size_t n_out),
+                                                    void *context);
+/* Moves a hook of any kind before all that its module, tensor or node has; one that is gone is no error.
+   errors: STATE while hooks of the same owner run
+   source: prepend=True of torch.nn.Module.register_forward_hook and others */
+FAC_API FAC_MUST fac_status fac_hook_prepend(fac_hook *h);
+/* Before a state dict is made, for what m should bring up to date; all of these hooks, of modules below first, run
+   before the first entry is taken. source: torch.nn.Module.register_state_dict_pre_hook */
+FAC_API fac_hook *fac_module_register_state_pre_hook(fac_module *m, fac_status (*fn)(void *context, fac_module *m),
+                                                     void *context);
 /* After a state dict was made, and before one is loaded. */
 FAC_API fac_hook *fac_module_register_state_hook(fac_module *m,
                                                  fac_status (*fn)(void *context, fac_module *m, fac_state *state),
@@ -122,6 +141,14 @@ FAC_API fac_hook *fac_module_register_state_hook(fac_module *m,
 FAC_API fac_hook *fac_module_register_load_pre_hook(fac_module *m,
                                                     fac_status (*fn)(void *context, fac_module *m, fac_state *state),
                                                     void *context);
+/* After a state dict was loaded, with the names that were missing and unexpected; of modules below first. It does not
+   run after an error, and cannot forgive names: .strict = false does, and a hook before loading can change the state.
+   source: torch.nn.Module.register_load_state_dict_post_hook */
+FAC_API fac_hook *fac_module_register_load_post_hook(fac_module *m,
+                                                     fac_status (*fn)(void *context, fac_module *m,
+                                                                      const fac_state *missing,
+                                                                      const fac_state *unexpected),
+                                                     void *context);
 
 /* ---- walking ---------------------------------------------------------------------------------------------------- */
 

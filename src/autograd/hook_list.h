@@ -13,6 +13,7 @@ typedef struct fac_listed_hook {
     void *context;
     int kind; /* a number of the owner's own, below 32 */
     uint32_t nr;
+    void *owner; /* what fac__hook_call's visit should know of it; not counted */
 } fac_listed_hook;
 
 /* Appends to *list, making it if NULL. With `named` it returns a handle, else the entry; NULL on failure. */
@@ -25,5 +26,8 @@ bool fac__hooks_any(fac_hooks *list, int kind);
    meanwhile: one that was added after the walk began is not visited. No lock is held while visit runs. */
 typedef fac_status (*fac_hook_visit)(const fac_listed_hook *h, void *context);
 fac_status fac__hooks_each(fac_hooks *list, int kind, fac_hook_visit visit, void *context);
+/* The handle of a hook that has one; and visit for the hook of a handle, unless it or its owner is gone. */
+fac_hook *fac__hook_handle(const fac_listed_hook *h);
+fac_status fac__hook_call(fac_hook *h, fac_hook_visit visit, void *context);
 
 #endif

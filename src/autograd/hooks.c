@@ -98,10 +98,15 @@ static void append(fac_hooks *list, fac_hook_entry *e) {
     atomic_fetch_or_explicit(&list->kinds, UINT32_C(1) << e->hook.kind, memory_order_relaxed);
 }
 
-static void unlink_entry(fac_hook_entry *e) {
+static void take_out(fac_hook_entry *e) {
     fac_hooks *list = e->list;
     *(e->prev ? &e->prev->next : &list->first) = e->next;
     *(e->next ? &e->next->prev : &list->last) = e->prev;
+}
+
+static void unlink_entry(fac_hook_entry *e) {
+    fac_hooks *list = e->list;
+    take_out(e);
     if (!list->first) atomic_store_explicit(&list->kinds, 0, memory_order_relaxed);
     fac__free(e);
 }
@@ -149,6 +154,26 @@ void fac_hook_remove(fac_hook *h) {
     fac_hook_entry *e = entry_of((uintptr_t)h);
     if (e) remove_entry(e);
     fac__mutex_unlock(&lock);
+}
+
+static void put_first(fac_hook_entry *e) {
+    fac_hooks *list = e->list;
+    if (!e->prev) return;
+    take_out(e);
+    e->prev = NULL;
+    e->next = list->first;
+    list->first = list->first->prev = e;
+}
+
+fac_status fac_hook_prepend(fac_hook *h) {
+    if (fac_error()) return fac_error();
+    fac__mutex_lock(&lock);
+    fac_hook_entry *e = entry_of((uintptr_t)h);
+    const bool busy = e && e->list->walks;
+    if (e && !busy) put_first(e);
+    fac__mutex_unlock(&lock);
+    FAC_CHECK(!busy, FAC_ERR_STATE, "a hook cannot be moved while hooks beside it run");
+    return FAC_OK;
 }
 
 void fac__hooks_free(fac_hooks *list) {
@@ -199,6 +224,20 @@ fac_status fac__hooks_each(fac_hooks *list, int kind, fac_hook_visit visit, void
         if (e == last) break; /* its link may change meanwhile */
     }
     fac__callback_end();
+    end_walk(list);
+    return st;
+}
+
+fac_hook *fac__hook_handle(const fac_listed_hook *h) { return (fac_hook *)(uintptr_t)entry_with(h)->id; }
+
+fac_status fac__hook_call(fac_hook *h, fac_hook_visit visit, void *context) {
+    fac__mutex_lock(&lock);
+    fac_hook_entry *e = entry_of((uintptr_t)h);
+    fac_hooks *list = e ? e->list : NULL;
+    if (list) list->walks++;
+    fac__mutex_unlock(&lock);
+    if (!list) return FAC_OK;
+    const fac_status st = visit(&e->hook, context);
     end_walk(list);
     return st;
 }
@@ -316,7 +355,7 @@ fac_status fac__run_post_accumulate_hooks(fac_hooks *list, fac_tensor *leaf) {
 
 fac_status fac__retain_at(fac_node *n, uint32_t nr, struct fac_autograd *ag) {
     fac_hook_entry *e =
-        (fac_hook_entry *)fac__hook_add(&n->hooks, (fac_listed_hook){NULL, ag, FAC_HOOK_RETAIN, nr}, false);
+        (fac_hook_entry *)fac__hook_add(&n->hooks, (fac_listed_hook){NULL, ag, FAC_HOOK_RETAIN, nr, NULL}, false);
     if (!e) return FAC_ERR_MEMORY;
     fac__retain_remove(ag);
     ag->retained = e;

@@ -126,7 +126,8 @@ fac_hook *fac_register_hook(fac_tensor *t, fac_grad_hook fn, void *context) {
     if (!node && fac_error() != FAC_OK) return NULL;
     fac_hooks **list = node ? &node->hooks : &t->ag->hooks;
     return fac__hook_add(
-        list, (fac_listed_hook){(void (*)(void))fn, context, FAC_HOOK_TENSOR, (uint32_t)(node ? t->ag->output_nr : 0)},
+        list,
+        (fac_listed_hook){(void (*)(void))fn, context, FAC_HOOK_TENSOR, (uint32_t)(node ? t->ag->output_nr : 0), NULL},
         true);
 }
 
@@ -138,14 +139,14 @@ fac_hook *fac_register_post_accumulate_hook(fac_tensor *t, void (*fn)(void *cont
                  "post accumulate grad hooks can only be registered on leaf tensors that require a gradient");
         return NULL;
     }
-    return fac__hook_add(&t->ag->hooks, (fac_listed_hook){(void (*)(void))fn, context, FAC_HOOK_POST_ACCUMULATE, 0},
-                         true);
+    return fac__hook_add(&t->ag->hooks,
+                         (fac_listed_hook){(void (*)(void))fn, context, FAC_HOOK_POST_ACCUMULATE, 0, NULL}, true);
 }
 
 fac_hook *fac_node_register_pre_hook(fac_node *n, fac_status (*fn)(void *context, fac_tensor **grads, size_t n_grads),
                                      void *context) {
     if (!fac__given(n, "node to put a hook on") || !is_hook((void (*)(void))fn)) return NULL;
-    return fac__hook_add(&n->hooks, (fac_listed_hook){(void (*)(void))fn, context, FAC_HOOK_PRE, 0}, true);
+    return fac__hook_add(&n->hooks, (fac_listed_hook){(void (*)(void))fn, context, FAC_HOOK_PRE, 0, NULL}, true);
 }
 
 fac_hook *fac_node_register_hook(fac_node *n,
@@ -153,5 +154,5 @@ fac_hook *fac_node_register_hook(fac_node *n,
                                                   fac_tensor *const *grad_outputs, size_t n_out),
                                  void *context) {
     if (!fac__given(n, "node to put a hook on") || !is_hook((void (*)(void))fn)) return NULL;
-    return fac__hook_add(&n->hooks, (fac_listed_hook){(void (*)(void))fn, context, FAC_HOOK_POST, 0}, true);
+    return fac__hook_add(&n->hooks, (fac_listed_hook){(void (*)(void))fn, context, FAC_HOOK_POST, 0, NULL}, true);
 }

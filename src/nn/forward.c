@@ -6,13 +6,24 @@
 typedef fac_tensor *(*pre_fn)(void *context, fac_module *m, fac_tensor *x);
 typedef fac_tensor *(*forward_fn)(void *context, fac_module *m, fac_tensor *x, fac_tensor *y);
 typedef fac_tensor *(*grad_fn)(void *context, fac_module *m, fac_tensor *grad);
+typedef fac_status (*node_fn)(void *context, fac_module *m, fac_tensor **grad_inputs, size_t n_in,
+                              fac_tensor *const *grad_outputs, size_t n_out);
 
 static fac_hook *add_hook(fac_module *m, int kind, void (*fn)(void), void *context) {
     if (!m || !fn) {
         FAC_FAIL(FAC_ERR_ARGUMENT, "a hook needs a module and a function");
         return NULL;
     }
-    return fac__hook_add(&m->hooks, (fac_listed_hook){fn, context, kind, 0}, true);
+    return fac__hook_add(&m->hooks, (fac_listed_hook){fn, context, kind, 0, m}, true);
+}
+
+/* As add_hook, for a kind of backward hooks that does not go with another. */
+static fac_hook *add_backward_hook(fac_module *m, int kind, int other, void (*fn)(void), void *context) {
+    if (m && fac__hooks_any(m->hooks, other))
+        return FAC_FAIL(FAC_ERR_STATE, "%s has backward hooks: full ones and others cannot be on one module",
+                        m->cls->name),
+               NULL;
+    return add_hook(m, kind, fn, context);
 }
 
 fac_hook *fac_module_register_forward_pre_hook(fac_module *m, pre_fn fn, void *context) {
@@ -25,7 +36,14 @@ fac_hook *fac_module_register_full_backward_pre_hook(fac_module *m, grad_fn fn, 
     return add_hook(m, FAC_MODULE_HOOK_BACKWARD_PRE, (void (*)(void))fn, context);
 }
 fac_hook *fac_module_register_full_backward_hook(fac_module *m, grad_fn fn, void *context) {
-    return add_hook(m, FAC_MODULE_HOOK_BACKWARD, (void (*)(void))fn, context);
+    return add_backward_hook(m, FAC_MODULE_HOOK_BACKWARD, FAC_MODULE_HOOK_NODE, (void (*)(void))fn, context);
+}
+fac_hook *fac_module_register_backward_hook(fac_module *m, node_fn fn, void *context) {
+    return add_backward_hook(m, FAC_MODULE_HOOK_NODE, FAC_MODULE_HOOK_BACKWARD, (void (*)(void))fn, context);
+}
+fac_hook *fac_module_register_state_pre_hook(fac_module *m, fac_status (*fn)(void *context, fac_module *m),
+                                             void *context) {
+    return add_hook(m, FAC_MODULE_HOOK_STATE_PRE, (void (*)(void))fn, context);
 }
 fac_hook *fac_module_register_state_hook(fac_module *m,
                                          fac_status (*fn)(void *context, fac_module *m, fac_state *state),
@@ -36,6 +54,12 @@ fac_hook *fac_module_register_load_pre_hook(fac_module *m,
                                             fac_status (*fn)(void *context, fac_module *m, fac_state *state),
                                             void *context) {
     return add_hook(m, FAC_MODULE_HOOK_LOAD, (void (*)(void))fn, context);
+}
+fac_hook *fac_module_register_load_post_hook(fac_module *m,
+                                             fac_status (*fn)(void *context, fac_module *m, const fac_state *missing,
+                                                              const fac_state *unexpected),
+                                             void *context) {
+    return add_hook(m, FAC_MODULE_HOOK_LOAD_POST, (void (*)(void))fn, context);
 }
 
 /* What a module is run on, and what has become of it. */
@@ -126,6 +150,36 @@ static fac_tensor *bridged(fac_module *m, int kind, fac_tensor *t) {
     return out;
 }
 
+/* ---- the older backward hooks, on the node of the result ---- */
+
+typedef struct node_grads {
+    fac_tensor **in;
+    size_t n_in;
+    fac_tensor *const *out;
+    size_t n_out;
+} node_grads;
+
+static fac_status visit_named_hook(const fac_listed_hook *h, void *context) {
+    const node_grads *g = context;
+    return ((node_fn)h->fn)(h->context, h->owner, g->in, g->n_in, g->out, g->n_out);
+}
+
+/* The node may outlive the module: it knows the hook by its handle alone. */
+static fac_status call_named_hook(void *handle, fac_tensor **in, size_t n_in, fac_tensor *const *out, size_t n_out) {
+    return fac__hook_call(handle, visit_named_hook, &(node_grads){in, n_in, out, n_out});
+}
+
+static fac_status put_on_node(const fac_listed_hook *h, void *node) {
+    return fac_node_register_hook(node, call_named_hook, fac__hook_handle(h)) ? FAC_OK : fac_error();
+}
+
+/* y, with the hooks on its node, if it has one. */
+static fac_tensor *on_node(fac_module *m, fac_tensor *y) {
+    if (!y || !fac__hooks_any(m->hooks, FAC_MODULE_HOOK_NODE)) return y;
+    fac_node *n = fac_grad_fn(y);
+    return n && fac__hooks_each(m->hooks, FAC_MODULE_HOOK_NODE, put_on_node, n) ? NULL : y;
+}
+
 static fac_tensor *first_of_all(fac_module *m, fac_tensors inputs) {
     fac_tensor *out[FAC_MODULE_MAX_OUTPUTS] = {NULL};
     fac_status st = FAC_OK;
@@ -185,7 +239,7 @@ static fac_tensor *prepared(fac_module *m, fac_tensor *x) {
 
 static fac_tensor *finished(fac_module *m, fac_tensor *x, fac_tensor *y) {
     if (!y && !fac_error()) FAC_FAIL(FAC_ERR_ARGUMENT, "the forward function of %s returned NULL", m->cls->name);
-    return bridged(m, FAC_MODULE_HOOK_BACKWARD_PRE, run_forward_hooks(m, x, y));
+    return on_node(m, bridged(m, FAC_MODULE_HOOK_BACKWARD_PRE, run_forward_hooks(m, x, y)));
 }
 
 static fac_tensor *run(fac_module *m, fac_tensors inputs) {

@@ -9,13 +9,23 @@
 typedef struct state_walk {
     int kind;
     fac_state *state;
-    fac_module *m; /* whose hooks run */
+    const fac_state *missing, *unexpected; /* after loading */
+    fac_module *m;                         /* whose hooks run */
 } state_walk;
+
+/* The function of h, of whatever kind it is. */
+static fac_status call_state_hook(const fac_listed_hook *h, const state_walk *w) {
+    if (h->kind == FAC_MODULE_HOOK_STATE_PRE) return ((fac_status(*)(void *, fac_module *))h->fn)(h->context, w->m);
+    if (h->kind == FAC_MODULE_HOOK_LOAD_POST)
+        return ((fac_status(*)(void *, fac_module *, const fac_state *, const fac_state *))h->fn)(
+            h->context, w->m, w->missing, w->unexpected);
+    return ((fac_status(*)(void *, fac_module *, fac_state *))h->fn)(h->context, w->m, w->state);
+}
 
 static fac_status visit_state_hook(const fac_listed_hook *h, void *context) {
     const state_walk *w = context;
     fac_scope s = fac_scope_begin();
-    fac_status st = ((fac_status(*)(void *, fac_module *, fac_state *))h->fn)(h->context, w->m, w->state);
+    fac_status st = call_state_hook(h, w);
     fac_scope_end(&s);
     return st ? FAC_FAIL(st, "a hook on the state of %s returned an error", w->m->cls->name) : fac_error();
 }
@@ -26,10 +36,7 @@ static fac_status run_state_hooks(void *context, fac_module *m) {
     return fac__hooks_each(m->hooks, w->kind, visit_state_hook, w);
 }
 
-static fac_status state_hooks(fac_module *m, int kind, fac_state *s) {
-    state_walk w = {kind, s, NULL};
-    return fac_module_apply(m, run_state_hooks, &w);
-}
+static fac_status state_hooks(fac_module *m, state_walk w) { return fac_module_apply(m, run_state_hooks, &w); }
 
 /* ---- making ---- */
 
@@ -44,7 +51,9 @@ fac_state *fac_module_state_dict(fac_module *m) {
     if (fac_error() || !fac__given(m, "module")) return NULL;
     fac_state *s = fac_state_new();
     if (!s) return NULL;
-    if (!fac__module_walk_slots(m, add_entry, s) && !state_hooks(m, FAC_MODULE_HOOK_STATE, s)) return s;
+    if (!state_hooks(m, (state_walk){.kind = FAC_MODULE_HOOK_STATE_PRE}) && !fac__module_walk_slots(m, add_entry, s) &&
+        !state_hooks(m, (state_walk){.kind = FAC_MODULE_HOOK_STATE, .state = s}))
+        return s;
     fac_state_free(s);
     return NULL;
 }
@@ -123,13 +132,15 @@ static fac_status append_all(fac_state *to, const fac_state *names) {
 }
 
 static fac_status load_matched(struct match *x, fac_module *m, const fac_module_load_state_dict_kw *k) {
-    FAC_TRY(state_hooks(m, FAC_MODULE_HOOK_LOAD, (fac_state *)(uintptr_t)x->from));
+    FAC_TRY(state_hooks(m, (state_walk){.kind = FAC_MODULE_HOOK_LOAD, .state = (fac_state *)(uintptr_t)x->from}));
     FAC_TRY(match_names(x, m));
     FAC_TRY(append_all(k->missing, x->missing));
     FAC_TRY(append_all(k->unexpected, x->unexpected));
     FAC_TRY(check_tensors(x));
     if (k->strict) FAC_TRY(check_names(x));
-    return copy_all(x);
+    FAC_TRY(copy_all(x));
+    return state_hooks(
+        m, (state_walk){.kind = FAC_MODULE_HOOK_LOAD_POST, .missing = x->missing, .unexpected = x->unexpected});
 }
 
 fac_status(fac_module_load_state_dict)(fac_module *m, const fac_state *s, const fac_module_load_state_dict_kw *kw) {

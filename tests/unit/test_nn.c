@@ -214,6 +214,102 @@ static void S149_S128_hooks_run_in_order_and_can_be_removed(void **state) {
     fac_module_release(m);
 }
 
+/* Notes what it is called with, and multiplies the first gradient by 10. */
+static struct {
+    fac_module *m;
+    size_t n_in, n_out;
+    double in, out;
+} seen;
+static fac_status on_node(void *context, fac_module *m, fac_tensor **in, size_t n_in, fac_tensor *const *out,
+                          size_t n_out) {
+    order[n_order++] = *(int *)context;
+    seen.m = m, seen.n_in = n_in, seen.n_out = n_out;
+    seen.in = fac_item(fac_sum(in[0])), seen.out = fac_item(fac_sum(out[0]));
+    in[0] = fac_mul(in[0], 10);
+    return fac_error();
+}
+
+static void S149_older_backward_hooks_are_about_the_last_node(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    int one = 1, two = 2;
+    n_order = 0;
+    fac_module *m = fac_sequential(fac_tanh_new(), fac_relu_new());
+    fac_hook *first = fac_module_register_backward_hook(m, on_node, &one);
+    assert_non_null(first);
+    assert_non_null(fac_module_register_backward_hook(m, on_node, &two));
+    fac_tensor *x = fac_full(FAC_SHAPE(2), -0.5);
+    fac_set_requires_grad(x, true);
+    assert_ok(fac_backward(fac_sum(fac_forward(m, x)))); /* relu lets nothing through, tanh is not asked */
+    assert_int_equal(n_order, 2);
+    assert_true(order[0] == 1 && order[1] == 2);
+    assert_true(seen.m == m && seen.n_in == 1 && seen.n_out == 1 && seen.in == 0 && seen.out == 2);
+    fac_tensor *z = fac_full(FAC_SHAPE(2), 0.0, .requires_grad = true);
+    fac_tensor *y = fac_forward(m, fac_add(z, 0.5));
+    fac_hook_remove(first); /* before backward */
+    n_order = 0;
+    assert_ok(fac_backward(fac_sum(y)));
+    assert_true(n_order == 1 && order[0] == 2 && seen.in == 2);
+    const double slope = 1 - tanh(0.5) * tanh(0.5);
+    assert_true(fabs(fac_item(fac_select(fac_grad_of(z), 0, 0)) - 10 * slope) < 1e-5);
+    fac_set_grad_enabled(false);
+    assert_non_null(fac_forward(m, x)); /* a result without a node */
+    fac_set_grad_enabled(true);
+    y = fac_forward(m, z);
+    fac_module_release(m);
+    n_order = 0;
+    assert_ok(fac_backward(fac_sum(y)));
+    assert_int_equal(n_order, 0);
+}
+
+static void S149_older_and_full_backward_hooks_do_not_meet(void **state) {
+    (void)state;
+    int one = 1;
+    fac_module *m = fac_relu_new();
+    fac_hook *h = fac_module_register_full_backward_hook(m, on_grad, &one);
+    assert_null(fac_module_register_backward_hook(m, on_node, &one));
+    assert_error(FAC_ERR_STATE, "ReLU has backward hooks");
+    fac_hook_remove(h);
+    h = fac_module_register_backward_hook(m, on_node, &one);
+    assert_non_null(fac_module_register_full_backward_pre_hook(m, on_grad, &one)); /* as in PyTorch */
+    assert_null(fac_module_register_full_backward_hook(m, on_grad, &one));
+    assert_error(FAC_ERR_STATE, "ReLU has backward hooks");
+    assert_null(fac_module_register_backward_hook(m, NULL, NULL));
+    assert_error(FAC_ERR_ARGUMENT, "a function");
+    fac_module_release(m);
+}
+
+static fac_hook *to_move;
+static fac_tensor *move_while_running(void *context, fac_module *m, fac_tensor *x, fac_tensor *y) {
+    (void)context, (void)m, (void)x, (void)y;
+    (void)!fac_hook_prepend(to_move);
+    return NULL;
+}
+
+static void S149_hooks_can_be_put_before_others(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    int one = 1, two = 2, three = 3;
+    fac_module *m = fac_relu_new();
+    assert_non_null(fac_module_register_forward_hook(m, post, &one));
+    assert_non_null(fac_module_register_forward_hook(m, post, &two));
+    fac_hook *h = fac_module_register_forward_hook(m, post, &three);
+    for (int i = 0; i < 2; i++) { /* the second time it is there */
+        assert_ok(fac_hook_prepend(h));
+        n_order = 0;
+        assert_non_null(fac_forward(m, fac_ones(2)));
+        assert_true(n_order == 3 && order[0] == 3 && order[1] == 1 && order[2] == 2);
+    }
+    to_move = h;
+    assert_non_null(fac_module_register_forward_hook(m, move_while_running, NULL));
+    assert_null(fac_forward(m, fac_ones(2)));
+    assert_error(FAC_ERR_STATE, "while hooks beside it run");
+    fac_hook_remove(h);
+    assert_ok(fac_hook_prepend(h)); /* gone */
+    assert_ok(fac_hook_prepend(NULL));
+    fac_module_release(m);
+}
+
 /* ---- conversion ---- */
 
 /* Sees every call while the thread's tracing key is on, and notes the sizes of what is converted. */
@@ -412,6 +508,47 @@ static void S149_state_hooks_see_what_is_saved_and_loaded(void **state) {
     fac_hook_remove(l);
     assert_ok(fac_module_load_state_dict(m, sd, true));
     assert_int_equal(n_order, 2);
+    fac_state_free(sd);
+    fac_module_release(m);
+}
+
+static fac_status count_up(void *context, fac_module *m) {
+    (void)context;
+    return fac_add_(fac_module_buffer(m, "saves"), 1) ? FAC_OK : fac_error();
+}
+static fac_status note_names(void *context, fac_module *m, const fac_state *missing, const fac_state *unexpected) {
+    assert_true(fac_item(fac_module_buffer(m, "saves")) == 1); /* what was loaded is there */
+    snprintf(context, 64, "%s %s", missing->n ? missing->v[0].name : "-", unexpected->n ? unexpected->v[0].name : "-");
+    return FAC_OK;
+}
+static fac_status refuse_names(void *context, fac_module *m, const fac_state *missing, const fac_state *unexpected) {
+    (void)context, (void)m, (void)missing, (void)unexpected;
+    return FAC_ERR_STATE;
+}
+
+static void S149_hooks_run_before_saving_and_after_loading(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    char names[64] = "";
+    fac_module *m = fac_module_new(&toy_class), *child = fac_module_add(m, "child", fac_module_new(&toy_class));
+    fac_module_add_buffer(child, "saves", fac_zeros(FAC_SHAPE(1)));
+    assert_non_null(fac_module_register_state_pre_hook(child, count_up, NULL));
+    assert_non_null(fac_module_register_load_post_hook(child, note_names, names));
+    fac_state *sd = fac_module_state_dict(m);
+    assert_true(fac_item(fac_state_get(sd, "child.saves")) == 1);
+    fac_state *copy = fac_state_new();
+    assert_ok(fac_state_set(copy, "child.saves", fac_clone(fac_state_get(sd, "child.saves"))));
+    assert_ok(fac_state_set(copy, "more", fac_zeros(1)));
+    fac_zero_(fac_module_buffer(child, "saves"));
+    assert_int_equal(fac_module_load_state_dict(m, copy), FAC_ERR_NOT_FOUND);
+    assert_error(FAC_ERR_NOT_FOUND, "more");
+    assert_string_equal(names, "");
+    assert_ok(fac_module_load_state_dict(m, copy, .strict = false));
+    assert_string_equal(names, "- more");
+    assert_non_null(fac_module_register_load_post_hook(m, refuse_names, NULL));
+    assert_int_equal(fac_module_load_state_dict(m, copy, .strict = false), FAC_ERR_STATE);
+    assert_error(FAC_ERR_STATE, "a hook on the state of ToyModel returned an error");
+    fac_state_free(copy);
     fac_state_free(sd);
     fac_module_release(m);
 }
@@ -666,8 +803,11 @@ FAC_TEST_MAIN(
     FAC_TEST(S155_E08_children_then_parameters_each_with_its_gradient_then_buffers),
 
     FAC_TEST(S150_an_older_file_is_upgraded_by_its_class), FAC_TEST(S149_state_hooks_see_what_is_saved_and_loaded),
-    FAC_TEST(module_state_hook_that_fails_leaves_an_error), FAC_TEST(layers_print_as_in_pytorch),
-    FAC_TEST(rms_norm_has_an_epsilon_of_the_dtype), FAC_TEST(batch_norm_refuses_to_train_on_one_value_per_channel),
+    FAC_TEST(S149_older_backward_hooks_are_about_the_last_node),
+    FAC_TEST(S149_older_and_full_backward_hooks_do_not_meet), FAC_TEST(S149_hooks_can_be_put_before_others),
+    FAC_TEST(S149_hooks_run_before_saving_and_after_loading), FAC_TEST(module_state_hook_that_fails_leaves_an_error),
+    FAC_TEST(layers_print_as_in_pytorch), FAC_TEST(rms_norm_has_an_epsilon_of_the_dtype),
+    FAC_TEST(batch_norm_refuses_to_train_on_one_value_per_channel),
     FAC_TEST(a_module_that_is_null_is_an_error_everywhere),
     FAC_TEST(modules_refuse_cycles_and_copies_of_what_they_cannot_share), FAC_TEST(modules_of_null_are_errors),
     FAC_TEST(E04_a_new_module_is_empty_and_training), FAC_TEST(S147_parts_keep_their_order_and_names_must_be_free),
