@@ -53,6 +53,8 @@ def png(samples, bits, type_, palette=b"", interlaced=False):
 
 def pillows(data, channels):
     with Image.open(io.BytesIO(data)) as i:
+        if channels == 1:
+            i.draft("L", i.size)  # of a JPEG file the luma alone
         a = np.asarray(i.convert(MODES[channels]))
     return a.reshape(*a.shape[:2], channels).transpose(2, 0, 1).astype(int)
 
@@ -81,7 +83,7 @@ def saved(i, **options):
 def png_files(r):
     for c in MODES:
         r.same(f"png {c}", saved(image(c), format="PNG"), c)
-        r.same(f"png 16 bits {c}", png(picture(c).astype("u2") * 257 + 3, 16, (0, 4, 2, 6)[c - 1]), c, picture(c))
+        r.same(f"png 16 bits {c}", png(picture(c).astype("u2") * 256 + 200, 16, (0, 4, 2, 6)[c - 1]), c, picture(c))
         r.same(f"png interlaced {c}", png(picture(c), 8, (0, 4, 2, 6)[c - 1], interlaced=True), c, picture(c))
     palette = image(3).quantize(16)
     r.same("png palette", saved(palette, format="PNG"), 3)
@@ -104,7 +106,7 @@ def jpeg_files(r):
     for options in ({}, {"subsampling": 0}, {"subsampling": 1}, {"progressive": True}, {"quality": 5}, {"optimize": True}):
         data = saved(image(3), format="JPEG", **options)
         r.same(f"jpeg {options}", data, 3, near=1)
-        assert abs(r.read(data, channels=1) - pillows(data, 1)).max() <= 3, options  # of the luma, before it is colours
+        assert abs(r.read(data, channels=1) - pillows(data, 1)).max() <= 1, options
     turned = Image.Exif()
     turned[0x112] = 6  # to be turned by 90 degrees: pixels stay as they are in the file
     r.same("jpeg with a turn", saved(image(3), format="JPEG", exif=turned), 3, near=1)
