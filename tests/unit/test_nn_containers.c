@@ -131,17 +131,34 @@ static void text_that_holds_modules_is_read_and_shown_alike(void **state) {
     fac_module_release(m);
 }
 
+static void lists_of_numbers_in_text_are_read(void **state) {
+    (void)state;
+    fac_module *m = fac_parse_module("LayerNorm( [2, 3,] )");
+    assert_prints(m, "LayerNorm((2, 3), eps=1e-05, elementwise_affine=True, bias=True)\n");
+    fac_module_release(m);
+    m = fac_parse_module("FractionalMaxPool2d(2, output_ratio=( 0.5, 0.25 ))");
+    assert_no_error();
+    assert_non_null(m);
+    fac_module_release(m);
+}
+
 static void text_that_holds_modules_badly_is_refused(void **state) {
     (void)state;
-    static const char *const rows[][2] = {{"ModuleList([ReLU()", "a bracket is not closed at column 19"},
-                                          {"ModuleList([ReLU())", "a bracket is not closed"},
-                                          {"ModuleList([ReLU()]", "a bracket is not closed"},
-                                          {"ModuleDict({'a' ReLU()})", "a colon is missing"},
-                                          {"ModuleDict({a: ReLU()})", "a name in quotes is missing"},
-                                          {"TransformerEncoder(ReLU())", "a layer, or how many there are, is missing"},
-                                          {"TransformerEncoder(ReLU(), layers=2)", "none of a stack of layers"},
-                                          {"TransformerEncoder(ReLU(), 2, num_layers=2)", "given twice"},
-                                          {"TransformerDecoder(ReLU(), two)", "a number of layers is missing"}};
+    static const char *const rows[][2] = {
+        {"ModuleList([ReLU()", "a bracket is not closed at column 19"},
+        {"ModuleList([ReLU())", "a bracket is not closed"},
+        {"ModuleList([ReLU()]", "a bracket is not closed"},
+        {"ModuleDict({'a' ReLU()})", "a colon is missing"},
+        {"ModuleDict({a: ReLU()})", "a name in quotes is missing"},
+        {"TransformerEncoder(ReLU())", "a layer, or how many there are, is missing"},
+        {"TransformerEncoder(ReLU(), layers=2)", "none of a stack of layers"},
+        {"TransformerEncoder(ReLU(), 2, num_layers=2)", "given twice"},
+        {"TransformerDecoder(ReLU(), two)", "a number of layers is missing"},
+        {"MaxPool2d((99999999999999999999, 2))", "kernel_size should be a number or"},
+        {"LayerNorm([2, 99999999999999999999])", "should be a list of numbers"},
+        {"LayerNorm([2, 3)", "should be a list of numbers"},
+        {"LayerNorm([2 3])", "should be a list of numbers"},
+        {"FractionalMaxPool2d(2, output_ratio=(0.5, x))", "should be a list of numbers"}};
     for (size_t i = 0; i < FAC_COUNT(rows); i++) {
         assert_null(fac_parse_module(rows[i][0]));
         assert_error(FAC_ERR_FORMAT, rows[i][1]);
@@ -150,5 +167,5 @@ static void text_that_holds_modules_badly_is_refused(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(list_of_modules_is_changed_in_place), FAC_TEST(sequential_grows_as_a_list),
               FAC_TEST(dictionary_of_modules_keeps_names), FAC_TEST(lists_of_parameters_are_learned),
-              FAC_TEST(text_that_holds_modules_is_read_and_shown_alike),
+              FAC_TEST(text_that_holds_modules_is_read_and_shown_alike), FAC_TEST(lists_of_numbers_in_text_are_read),
               FAC_TEST(text_that_holds_modules_badly_is_refused))
