@@ -26,6 +26,8 @@ bool fac__hooks_any(fac_hooks *list, int kind);
    meanwhile: one that was added after the walk began is not visited. No lock is held while visit runs. */
 typedef fac_status (*fac_hook_visit)(const fac_listed_hook *h, void *context);
 fac_status fac__hooks_each(fac_hooks *list, int kind, fac_hook_visit visit, void *context);
+/* Moves a hook, unless it is gone, before all others of its list; false while that is walked. */
+bool fac__hook_put_first(fac_hook *h);
 /* The handle of a hook that has one; and visit for the hook of a handle, unless it or its owner is gone. */
 fac_hook *fac__hook_handle(const fac_listed_hook *h);
 fac_status fac__hook_call(fac_hook *h, fac_hook_visit visit, void *context);

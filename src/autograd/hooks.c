@@ -165,15 +165,13 @@ static void put_first(fac_hook_entry *e) {
     list->first = list->first->prev = e;
 }
 
-fac_status fac_hook_prepend(fac_hook *h) {
-    if (fac_error()) return fac_error();
+bool fac__hook_put_first(fac_hook *h) {
     fac__mutex_lock(&lock);
     fac_hook_entry *e = entry_of((uintptr_t)h);
     const bool busy = e && e->list->walks;
     if (e && !busy) put_first(e);
     fac__mutex_unlock(&lock);
-    FAC_CHECK(!busy, FAC_ERR_STATE, "a hook cannot be moved while hooks beside it run");
-    return FAC_OK;
+    return !busy;
 }
 
 void fac__hooks_free(fac_hooks *list) {

@@ -62,6 +62,12 @@ fac_hook *fac_module_register_load_post_hook(fac_module *m,
     return add_hook(m, FAC_MODULE_HOOK_LOAD_POST, (void (*)(void))fn, context);
 }
 
+fac_status fac_hook_prepend(fac_hook *h) {
+    if (fac_error()) return fac_error();
+    FAC_CHECK(fac__hook_put_first(h), FAC_ERR_STATE, "a hook cannot be moved while hooks beside it run");
+    return FAC_OK;
+}
+
 /* What a module is run on, and what has become of it. */
 typedef struct flow {
     fac_module *m;
