@@ -6,10 +6,11 @@ Usage: check.py --compiler CC --host PROGRAM --work FOLDER --page docs/keywords.
 Each call is compiled as a user would, with the headers as the program's own and as the system's, about which compilers say
 less, without and with FACULA_STRICT. What the compiler lets through is run by PROGRAM. Each must mean what it says, be refused
 by the compiler, or be an error that names the keyword. What C converts is counted apart: the page must name each kind of
-it, and under FACULA_STRICT only the kinds of UNSEEN are left.
+it, and under FACULA_STRICT only the kinds of UNSEEN are left. FOLDER is left behind if something is wrong.
 """
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter, namedtuple
@@ -145,6 +146,8 @@ def main():
     with open(o.page) as f:
         found = list(faults(slips, refusals, outcomes, UNSEEN[compiler.kind], f.read()))
     print("\n".join(found))
+    if not found:
+        shutil.rmtree(o.work)  # more than a hundred megabytes
     sys.exit(f"{len(found)} kinds of faults" if found else 0)
 
 
