@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -273,3 +274,18 @@ fac_status fac__file_read(int fd, const char *path, int64_t at, void *out, size_
     }
     return FAC_OK;
 }
+
+fac_status fac__file_map(int fd, const char *path, int64_t at, size_t n, fac_file_map *out) {
+    const int64_t begin = at - at % sysconf(_SC_PAGESIZE);
+    struct stat st;
+    if (fstat(fd, &st) != 0) return io_failed("look at", path);
+    FAC_CHECK(at <= st.st_size && (int64_t)n <= st.st_size - at, FAC_ERR_IO,
+              "'%s' ends at byte %lld: it was cut after it was opened", path, (long long)st.st_size);
+    out->bytes = n + (size_t)(at - begin);
+    out->pages = mmap(NULL, out->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, begin);
+    if (out->pages == MAP_FAILED) return io_failed("map", path);
+    out->first = (char *)out->pages + (at - begin);
+    return FAC_OK;
+}
+
+void fac__file_unmap(const fac_file_map *m) { (void)munmap(m->pages, m->bytes); }

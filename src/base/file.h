@@ -51,4 +51,14 @@ fac_status fac__file_open(const char *path, int *out_fd, int64_t *out_bytes);
 /* Reads exactly n bytes at a position; a file that ends before is an error. */
 fac_status fac__file_read(int fd, const char *path, int64_t at, void *out, size_t n);
 
+/* Bytes of a file as memory. The file may be closed; what is written into the memory does not reach it. */
+typedef struct fac_file_map {
+    void *pages;
+    size_t bytes; /* of the pages */
+    char *first;  /* byte that was asked for */
+} fac_file_map;
+/* Maps n bytes, not 0, at a position. A file that ends before is an error; one that is cut later kills who reads there. */
+fac_status fac__file_map(int fd, const char *path, int64_t at, size_t n, fac_file_map *out);
+void fac__file_unmap(const fac_file_map *m);
+
 #endif

@@ -65,6 +65,29 @@ fac_tensor *fac_safetensors_read(fac_safetensors *f, size_t i) {
     return fac__adopt_handle(fac__thread(), t);
 }
 
+static void unmap(void *context) {
+    fac_file_map *m = context;
+    fac__file_unmap(m);
+    fac__free(m);
+}
+
+fac_tensor *fac_safetensors_map(fac_safetensors *f, size_t i) {
+    if (fac_error()) return NULL;
+    fac_safetensors_entry e;
+    FAC_TRY_NULL(fac_safetensors_get(f, i, &e));
+    if (e.bytes == 0 || e.dtype == FAC_DTYPE_DEFAULT || e.position % (int64_t)fac_dtype_size(e.dtype))
+        return fac_safetensors_read(f, i);
+    fac_file_map *m = fac__alloc(sizeof *m);
+    if (!m) return NULL;
+    if (fac__file_map(f->fd, f->path, e.position, (size_t)e.bytes, m) != FAC_OK) {
+        fac__free(m);
+        return NULL;
+    }
+    fac_tensor *t = fac_tensor_wrap(m->first, (size_t)e.bytes, e.dtype, e.sizes, (fac_ints){0}, 0, unmap, m);
+    if (!t) unmap(m);
+    return t;
+}
+
 /* ---- sets of tensors --------------------------------------------------------------------------------------------------- */
 
 static fac_status check_target(const fac_safetensors *f, const fac_named_tensor *target) {

@@ -26,6 +26,10 @@ static fac_tensor *read_shard(fac_tensor_file *file, const tensor_entry *e) {
     return fac_safetensors_read(((shards_file *)file)->parts.v[e->part].opened, e->number);
 }
 
+static fac_tensor *map_shard(fac_tensor_file *file, const tensor_entry *e) {
+    return fac_safetensors_map(((shards_file *)file)->parts.v[e->part].opened, e->number);
+}
+
 static void close_shards(fac_tensor_file *file) {
     shards_file *f = (shards_file *)file;
     for (size_t i = 0; i < f->parts.n; i++) {
@@ -126,6 +130,7 @@ fac_tensor_file *fac_safetensors_open_index(const char *path) {
     shards_file *f = fac__alloc_zero(sizeof *f);
     if (!f) return NULL;
     f->base.read = read_shard;
+    f->base.map = map_shard;
     f->base.close = close_shards;
     f->path = path;
     if (open_index(f) == FAC_OK) return &f->base;

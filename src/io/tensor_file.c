@@ -58,11 +58,21 @@ int64_t fac_tensor_file_find(const fac_tensor_file *f, const char *name) {
     return e ? e - f->entries.v : -1;
 }
 
-fac_tensor *fac_tensor_file_read(fac_tensor_file *f, size_t i) {
+static const tensor_entry *tensor_at(const fac_tensor_file *f, size_t i) {
     fac_tensor_file_entry e;
     if (fac_error() || fac_tensor_file_get(f, i, &e)) return NULL;
     if (e.text) return FAC_FAIL(FAC_ERR_ARGUMENT, "entry '%.100s' is no tensor, but '%.100s'", e.name, e.text), NULL;
-    return f->read(f, &f->entries.v[i]);
+    return &f->entries.v[i];
+}
+
+fac_tensor *fac_tensor_file_read(fac_tensor_file *f, size_t i) {
+    const tensor_entry *e = tensor_at(f, i);
+    return e ? f->read(f, e) : NULL;
+}
+
+fac_tensor *fac_tensor_file_map(fac_tensor_file *f, size_t i) {
+    const tensor_entry *e = tensor_at(f, i);
+    return e ? (f->map ? f->map : f->read)(f, e) : NULL;
 }
 
 /* ---- of any kind -------------------------------------------------------------------------------------------------------- */

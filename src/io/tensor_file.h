@@ -20,6 +20,7 @@ typedef struct tensor_entry {
 /* The first member of each kind's own struct. */
 struct fac_tensor_file {
     fac_tensor *(*read)(fac_tensor_file *f, const tensor_entry *e); /* a handle of the innermost scope */
+    fac_tensor *(*map)(fac_tensor_file *f, const tensor_entry *e);  /* NULL: read is called */
     void (*close)(fac_tensor_file *f);
     struct tensor_entries {
         tensor_entry *v;

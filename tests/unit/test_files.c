@@ -352,7 +352,9 @@ static void safetensors_in_parts_are_one_file(void **state) {
     assert_int_equal(fac_tensor_file_count(f), 3);
     assert_equal(entry(f, "x"), x);
     assert_equal(entry(f, "y"), y);
+    fac_tensor *mapped = fac_tensor_file_map(f, (size_t)fac_tensor_file_find(f, "y"));
     fac_tensor_file_close(f);
+    assert_equal(mapped, y);
     static const struct {
         const char *json, *text;
         fac_status code;

@@ -87,6 +87,8 @@ static void null_files_of_tensors_are_refused(void **state) {
     REFUSED((void)fac_safetensors_metadata(NULL, "x"));
     REFUSED(assert_int_equal(fac_safetensors_verify(NULL), FAC_ERR_ARGUMENT));
     REFUSED((void)fac_safetensors_read(NULL, 0));
+    REFUSED((void)fac_safetensors_map(NULL, 0));
+    REFUSED((void)fac_tensor_file_map(NULL, 0));
     fac_safetensors_close(NULL);
     assert_no_error();
 }

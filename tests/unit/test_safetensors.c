@@ -111,6 +111,56 @@ static void save_and_read_keep_every_dtype_and_shape(void **state) {
     fac_safetensors_close(f);
 }
 
+static void mapped_tensors_have_the_files_bytes_and_keep_their_changes(void **state) {
+    (void)state;
+    const char *path = files_path("mapped.safetensors");
+    FAC_SCOPE(s);
+    assert_int_equal(save_sample(path, 3), FAC_OK);
+    fac_safetensors *f = fac_safetensors_open(path);
+    assert_non_null(f);
+    const size_t weight = (size_t)fac_safetensors_find(f, "weight"), steps = (size_t)fac_safetensors_find(f, "steps");
+    fac_tensor *w = fac_safetensors_map(f, weight), *again = fac_safetensors_map(f, weight),
+               *n = fac_safetensors_map(f, steps), *read = fac_safetensors_read(f, weight);
+    bool same = false;
+    assert_int_equal(fac_equal(w, read, &same), FAC_OK);
+    assert_true(same);
+    assert_int_equal(((const int64_t *)fac_tensor_data(n))[1], -8);
+    assert_ptr_equal(fac_add_(w, 1), w);
+    assert_true(*(const float *)fac_tensor_data(w) == 4 && *(const float *)fac_tensor_data(again) == 3);
+    fac_safetensors_close(f);
+    assert_true(first_weight(path) == 3);
+    assert_int_equal(unlink(path), 0);
+    assert_true(((const float *)fac_tensor_data(again))[5] == 8);
+}
+
+static void what_cannot_be_mapped_is_read_or_refused(void **state) {
+    (void)state;
+    const char *path = files_path("not_mapped.safetensors");
+    FAC_SCOPE(s);
+    /* After three bytes comes an element of two, which is at no multiple of two; then nothing. */
+    const char header[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
+                          "\"b\":{\"dtype\":\"I16\",\"shape\":[1],\"data_offsets\":[3,5]},"
+                          "\"c\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[5,5]}}";
+    const size_t length = sizeof header - 1;
+    char bytes[8 + sizeof header + 4] = {(char)length};
+    assert_true(length % 2 == 1 || length < 256);
+    bytes[1] = (char)(length >> 8);
+    memcpy(bytes + 8, header, length);
+    memcpy(bytes + 8 + length, "\1\2\3\4\0", 5);
+    assert_int_equal(fac_file_replace(path, bytes, 8 + length + 5), FAC_OK);
+    fac_safetensors *f = fac_safetensors_open(path);
+    assert_non_null(f);
+    fac_tensor *b = fac_safetensors_map(f, 1);
+    assert_int_equal(*(const int16_t *)fac_tensor_data(b), 4);
+    assert_int_equal(fac_tensor_numel(fac_safetensors_map(f, 2)), 0);
+    assert_null(fac_safetensors_map(f, 3));
+    assert_error(FAC_ERR_INDEX, "3");
+    assert_int_equal(truncate(path, (off_t)(8 + length + 2)), 0);
+    assert_null(fac_safetensors_map(f, 0));
+    assert_error(FAC_ERR_IO, "was cut");
+    fac_safetensors_close(f);
+}
+
 static void save_writes_strided_tensors_row_major(void **state) {
     (void)state;
     const char *path = files_path("strided.safetensors");
@@ -506,6 +556,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FAC_TEST(save_writes_the_bytes_of_the_format),
         FAC_TEST(save_and_read_keep_every_dtype_and_shape),
+        FAC_TEST(mapped_tensors_have_the_files_bytes_and_keep_their_changes),
+        FAC_TEST(what_cannot_be_mapped_is_read_or_refused),
         FAC_TEST(save_writes_strided_tensors_row_major),
         FAC_TEST(open_reads_other_programs_files_and_metadata),
         FAC_TEST(metadata_survives_with_quotes_and_newlines),
