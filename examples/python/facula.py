@@ -12,6 +12,7 @@ Functions that take functions are left out; they would need ctypes.CFUNCTYPE, an
 """
 import ctypes as C
 import json
+import math
 import re
 import sys
 import weakref
@@ -78,9 +79,10 @@ class Tensor:
         values = ((C.c_int64 if whole else C.c_double) * self.f.tensor_numel(self))()
         self.f.tensor_read(self, self.f.I64 if whole else self.f.F64, C.addressof(values), len(values))
         values = list(values)
-        for size in reversed(self.shape):
-            values = [values[i:i + size] for i in range(0, len(values), size)] if size else []
-        return values[0] if self.shape != (0,) else []
+        for d in reversed(range(len(self.shape))):
+            size, n = self.shape[d], math.prod(self.shape[:d])
+            values = [values[i * size:(i + 1) * size] for i in range(n)]
+        return values[0]
 
     def backward(self, **keywords):
         self.f.backward(self, **keywords)

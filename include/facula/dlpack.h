@@ -95,9 +95,9 @@ FAC_API fac_dl_device fac_dlpack_device(const fac_tensor *t);
    .copy:   of a copy; the deleter is called at once
    .read_only: takes memory that may not be written; the caller sees to it that no tensor over it is
    own:     the result belongs to the innermost scope
-   errors:  UNSUPPORTED for a version, device, dtype or number of lanes that Facula does not know, negative strides,
-            and memory that may not be written without .copy or .read_only; ARGUMENT for a struct that is incomplete,
-            or memory that is not aligned for the dtype; SHAPE; OVERFLOW; DEVICE
+   errors:  UNSUPPORTED for a version, device, dtype or number of lanes that Facula does not know, negative strides
+            between elements, and memory that may not be written without .copy or .read_only; ARGUMENT for a struct that
+            is incomplete, or memory that is not aligned for the dtype; SHAPE; OVERFLOW; DEVICE
    source:  torch.utils.dlpack.from_dlpack */
 FAC_API fac_tensor *fac_from_dlpack(fac_dl_versioned *m, const fac_from_dlpack_kw *kw);
 /* The same of the struct of versions before 1, which may be written; the result belongs to the innermost scope. */

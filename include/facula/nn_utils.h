@@ -73,8 +73,8 @@ FAC_API bool fac_parametrize_is_parametrized(fac_module *m, const char *name);
    errors: NOT_FOUND */
 FAC_API FAC_MUST fac_tensor *fac_module_value(fac_module *m, const char *name);
 
-/* weight = g * v / |v|, norms over all but dimension `dim`, or, where that is FAC_UNSET, over all: originals 0 and
-   1 are g and v.
+/* weight = g * v / |v|, norms over all but dimension `dim`, or, where that is FAC_UNSET or, as in PyTorch, -1, over
+   all: originals 0 and 1 are g and v.
    source: Salimans, Kingma 2016; torch.nn.utils.parametrizations.weight_norm */
 FAC_API FAC_MUST fac_status fac_parametrizations_weight_norm(fac_module *m,
                                                              const fac_parametrizations_weight_norm_kw *kw);

@@ -23,7 +23,7 @@ typedef struct fac_lr_scheduler fac_lr_scheduler;
 FAC_API void fac_lr_scheduler_release(fac_lr_scheduler *s);
 /* The rates of the next step or epoch.
    errors: STATE if the optimiser has got another group since the schedule was made; ARGUMENT for a plateau schedule,
-           which wants fac_lr_scheduler_step_metric, and if a rate would be negative or not a number, or the schedule is
+           which wants fac_lr_scheduler_step_metric, and if a rate would be negative or not finite, or the schedule is
            at its end (one cycle); then no rate changes */
 FAC_API FAC_MUST fac_status fac_lr_scheduler_step(fac_lr_scheduler *s);
 /* The same for fac_reduce_lr_on_plateau_new, with what is to fall or rise, such as the validation loss. */

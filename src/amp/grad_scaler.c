@@ -37,7 +37,7 @@ struct fac_grad_scaler {
 /* ---- making --------------------------------------------------------------------------------------------------------- */
 
 static fac_status check_scale(double scale) {
-    FAC_CHECK(scale > 0 && isfinite((float)scale), FAC_ERR_ARGUMENT,
+    FAC_CHECK((float)scale > 0 && isfinite((float)scale), FAC_ERR_ARGUMENT,
               "the scale of a gradient scaler should be positive and finite in float32, got %g", scale);
     return FAC_OK;
 }

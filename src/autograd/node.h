@@ -138,6 +138,7 @@ typedef struct fac_saved_ints {
 } fac_saved_ints;
 fac_status fac__save_ints(fac_saved_ints *s, fac_ints l);
 fac_status fac__save_sizes(fac_saved_ints *s, const fac_tensor *t); /* NULL gives unset */
+static inline fac_device fac__device_now(const fac_tensor *t) { return t ? t->device : (fac_device){0}; }
 static inline fac_ints fac__ints_of(const fac_saved_ints *s) {
     fac_ints l = {s->v, s->n};
     return l;

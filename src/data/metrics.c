@@ -282,9 +282,15 @@ double(fac_perplexity)(fac_tensor *logits, fac_tensor *target, const fac_perplex
     FAC_NO_GRAD(g);
     fac_tensor *flat = logits, *labels = target;
     if (x->ndim == 3) {
+        const fac_tensor *t = fac__header(target);
+        if (t->ndim != 2 || memcmp(t->sizes, x->sizes, 2 * sizeof *x->sizes) != 0)
+            return (void)FAC_FAIL(FAC_ERR_SHAPE, "targets of logits %s should have the sizes before C, not %s",
+                                  FAC_SHAPE_TEXT(x), FAC_SHAPE_TEXT(t)),
+                   NAN;
         flat = fac_flatten(logits, 0, 1);
         labels = fac_flatten(target);
     }
+    if (fac__dtype_size((fac_dtype)x->dtype) == 2) flat = fac_to(flat, .dtype = FAC_F32); /* a half would round the mean */
     fac_tensor *loss = fac_cross_entropy(flat, labels, .ignore_index = k.ignore_index);
     const double mean = loss ? fac_item(loss) : NAN;
     return fac_error() ? NAN : exp(mean);

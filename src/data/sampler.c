@@ -44,7 +44,6 @@ static uint64_t first_state(const fac_sampler *s, int64_t epoch) {
 typedef struct plain_sampler {
     fac_sampler base;
     int64_t n;
-    int64_t *room; /* n numbers: a permutation of which an epoch has only a part; NULL where it has all, or draws */
 } plain_sampler;
 
 static fac_status fill_permutations(const fac_sampler *s, int64_t epoch, int64_t *out) {
@@ -53,8 +52,11 @@ static fac_status fill_permutations(const fac_sampler *s, int64_t epoch, int64_t
     int64_t at = 0;
     for (; p->n > 0 && at + p->n <= s->length; at += p->n) fac__split_mix_order(&state, out + at, p->n);
     if (at == s->length) return FAC_OK;
-    fac__split_mix_order(&state, p->room, p->n);
-    memcpy(out + at, p->room, (size_t)(s->length - at) * sizeof *out);
+    int64_t *whole = fac__alloc_array((size_t)p->n, sizeof *whole); /* a permutation of which the epoch has a part */
+    if (!whole) return fac_error();
+    fac__split_mix_order(&state, whole, p->n);
+    memcpy(out + at, whole, (size_t)(s->length - at) * sizeof *out);
+    fac__free(whole);
     return FAC_OK;
 }
 
@@ -63,8 +65,6 @@ static fac_status fill_draws(const fac_sampler *s, int64_t epoch, int64_t *out) 
     for (int64_t i = 0; i < s->length; i++) out[i] = fac__split_mix_below(&state, ((const plain_sampler *)s)->n);
     return FAC_OK;
 }
-
-static void plain_end(fac_sampler *s) { fac__free(((plain_sampler *)s)->room); }
 
 fac_sampler *(fac_sampler_new)(int64_t n, const fac_sampler_new_kw *kw) {
     fac_sampler_new_kw k;
@@ -82,12 +82,7 @@ fac_sampler *(fac_sampler_new)(int64_t n, const fac_sampler_new_kw *kw) {
                                           : NULL);
     if (!p) return NULL;
     p->n = n;
-    p->base.end = plain_end;
-    if (p->base.fill != fill_permutations || n == 0 || length % n == 0) return &p->base;
-    p->room = fac__alloc_array((size_t)n, sizeof *p->room);
-    if (p->room) return &p->base;
-    fac_sampler_release(&p->base);
-    return NULL;
+    return &p->base;
 }
 
 /* ---- by weight ------------------------------------------------------------------------------------------------------ */
@@ -104,7 +99,6 @@ typedef struct weighted_sampler {
     fac_sampler base;
     int64_t n;
     double *weights; /* owned; with replacement: sums up to each */
-    ranked *room;    /* without */
 } weighted_sampler;
 
 static fac_status fill_weighted(const fac_sampler *s, int64_t epoch, int64_t *out) {
@@ -131,21 +125,22 @@ static int by_key(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
-/* The least of exponential times whose rates are the weights: Efraimidis, Spirakis 2006. */
+/* The least of exponential times whose rates are the weights: Efraimidis, Spirakis 2006. The keys are their logarithms, which
+   are finite for the smallest weights too, so that none of weight 0 comes before those. */
 static fac_status fill_ranked(const fac_sampler *s, int64_t epoch, int64_t *out) {
     const weighted_sampler *w = (const weighted_sampler *)s;
     uint64_t state = first_state(s, epoch);
+    ranked *v = fac__alloc_array((size_t)w->n, sizeof *v);
+    if (!v) return fac_error();
     for (int64_t i = 0; i < w->n; i++)
-        w->room[i] = (ranked){w->weights[i] > 0 ? -log1p(-uniform(&state)) / w->weights[i] : INFINITY, i};
-    qsort(w->room, (size_t)w->n, sizeof *w->room, by_key);
-    for (int64_t i = 0; i < s->length; i++) out[i] = w->room[i].index;
+        v[i] = (ranked){w->weights[i] > 0 ? log(-log1p(-uniform(&state))) - log(w->weights[i]) : INFINITY, i};
+    qsort(v, (size_t)w->n, sizeof *v, by_key);
+    for (int64_t i = 0; i < s->length; i++) out[i] = v[i].index;
+    fac__free(v);
     return FAC_OK;
 }
 
-static void weighted_end(fac_sampler *s) {
-    fac__free(((weighted_sampler *)s)->weights);
-    fac__free(((weighted_sampler *)s)->room);
-}
+static void weighted_end(fac_sampler *s) { fac__free(((weighted_sampler *)s)->weights); }
 
 static fac_status check_weights(fac_floats weights, int64_t num_samples, bool replacement) {
     double sum = 0;
@@ -174,8 +169,7 @@ fac_sampler *(fac_sampler_weighted)(fac_floats weights, int64_t num_samples, con
     w->base.end = weighted_end;
     w->n = (int64_t)weights.n;
     w->weights = fac__alloc_array(weights.n, sizeof *w->weights);
-    w->room = k.replacement ? NULL : fac__alloc_array(weights.n, sizeof *w->room);
-    if (!w->weights || (!k.replacement && !w->room)) {
+    if (!w->weights) {
         fac_sampler_release(&w->base);
         return NULL;
     }

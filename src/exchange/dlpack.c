@@ -198,19 +198,20 @@ fac_dl_managed *(fac_to_dlpack_unversioned)(fac_tensor *t, const fac_to_dlpack_u
 
 /* ---- taking ----------------------------------------------------------------------------------------------------------------------- */
 
-/* Elements that the memory must have: one more than the last that sizes and strides lead to. */
+/* Elements that the memory must have: one more than the last that sizes and strides lead to. A stride along which there is no
+   second element says nothing: NumPy's array of one element turned round has a negative one. */
 static fac_status count_elements(const fac_dl_tensor *d, int64_t *out) {
     int64_t last = 0, step;
     *out = 0;
-    for (int32_t i = 0; i < d->ndim; i++) {
+    for (int32_t i = 0; i < d->ndim; i++)
         FAC_CHECK(d->shape[i] >= 0, FAC_ERR_SHAPE, "a DLPack tensor has size %lld in dimension %d",
                   (long long)d->shape[i], i);
-        FAC_CHECK(!d->strides || d->strides[i] >= 0, FAC_ERR_UNSUPPORTED,
-                  "a DLPack tensor has stride %lld in dimension %d, but Facula's are never negative",
-                  (long long)d->strides[i], i);
-    }
     for (int32_t i = 0; i < d->ndim; i++)
         if (d->shape[i] == 0) return FAC_OK;
+    for (int32_t i = 0; i < d->ndim; i++)
+        FAC_CHECK(!d->strides || d->strides[i] >= 0 || d->shape[i] == 1, FAC_ERR_UNSUPPORTED,
+                  "a DLPack tensor has stride %lld in dimension %d, but Facula's are never negative",
+                  (long long)d->strides[i], i);
     int64_t row_major = 1;
     for (int32_t i = d->ndim - 1; i >= 0; i--) {
         const int64_t stride = d->strides ? d->strides[i] : row_major;
@@ -249,7 +250,10 @@ static fac_status look_at(const fac_dl_tensor *d, fac_tensor **out) {
               (long long)elements);
     char *first = d->data ? (char *)d->data + d->byte_offset : NULL;
     FAC_TRY(fac__storage_wrap(elements ? first : NULL, bytes, device, NULL, NULL, &s));
-    const fac_ints sizes = {d->shape, (size_t)d->ndim}, strides = {d->strides, d->strides ? (size_t)d->ndim : 0};
+    int64_t steps[FAC_MAX_DIMS];
+    for (int32_t i = 0; d->strides && i < d->ndim; i++) steps[i] = d->strides[i] < 0 ? 1 : d->strides[i];
+    const fac_ints sizes = {d->shape, (size_t)d->ndim},
+                   strides = {d->strides ? steps : NULL, d->strides ? (size_t)d->ndim : 0};
     return fac__tensor_over(s, dtype, d->ndim ? sizes : (fac_ints){(int64_t[1]){0}, 0}, strides, 0, out);
 }
 

@@ -52,6 +52,7 @@ fac_status(fac_parametrizations_weight_norm)(fac_module *m, const fac_parametriz
     FAC_TRY(fac__open_parametrizations_weight_norm_kw(&k, kw));
     const fac_slot *s = fac__filled_slot(m, k.name, "parametrizations_weight_norm");
     if (!s) return fac_error();
+    if (k.dim == -1) k.dim = FAC_UNSET; /* which is no last dimension in PyTorch */
     FAC_TRY(settle_dim(s->tensor, &k.dim));
     fac_module *p = fac_module_new(&weight_norm_class);
     if (p) ((weight_norm *)p->state)->dim = k.dim;
@@ -87,6 +88,7 @@ fac_status(fac_utils_weight_norm)(fac_module *m, const fac_utils_weight_norm_kw 
     FAC_TRY(fac__open_utils_weight_norm_kw(&k, kw));
     const fac_slot *s = parameter_of(m, k.name, "utils_weight_norm");
     if (!s) return fac_error();
+    if (k.dim == -1) k.dim = FAC_UNSET; /* which is no last dimension in PyTorch */
     FAC_TRY(settle_dim(s->tensor, &k.dim));
     FAC_SCOPE(scope);
     const fac_computed how = {.compute = compute_weight_norm, .dim = k.dim};

@@ -118,6 +118,9 @@ static fac_status update(fac_lr_scheduler *s, fac_lr_rate rate) {
         fac__lr_row(s, FAC_LR_NEXT)[i] = rate(s, i);
         if (s->momentum) fac__lr_row(s, FAC_LR_NEXT_MOMENTUM)[i] = s->kind->momentum(s, i);
         if (fac_error()) return fac_error();
+        FAC_CHECK(isfinite(fac__lr_row(s, FAC_LR_NEXT)[i]), FAC_ERR_ARGUMENT,
+                  "%s: the rate of group %zu would be %g at epoch %lld", s->kind->name, i,
+                  fac__lr_row(s, FAC_LR_NEXT)[i], (long long)s->last_epoch);
         propose(s, i, options);
         FAC_TRY(fac__optim_check_options(s->o, options));
     }

@@ -266,6 +266,26 @@ static void S170_gradients_come_back_in_the_dtype_of_the_weight(void **state) {
     assert_close(fac_grad_of(w), want);
 }
 
+/* A cast keeps nothing of what it casts: several losses go back through that of one weight, and a wide activation ends
+   with its scope. */
+static void S170_several_losses_share_the_cast_of_a_weight(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_randn(FAC_SHAPE(2, 3)), *w = fac_randn(FAC_SHAPE(3, 4));
+    fac_set_requires_grad(w, true);
+    {
+        FAC_AUTOCAST(g);
+        assert_ok(fac_backward(fac_sum(fac_mm(x, w))));
+        fac_tensor *once = fac_clone(fac_grad_of(w));
+        assert_ok(fac_backward(fac_sum(fac_mm(x, w))));
+        assert_true(fac_equal(fac_grad_of(w), fac_mul(once, 2)));
+    }
+    fac_tensor *narrow = fac_to(w, .dtype = FAC_BF16);
+    assert_ok(fac_backward(fac_sum(narrow)));
+    assert_ok(fac_backward(fac_sum(narrow)));
+    assert_no_error();
+}
+
 static fac_dtype seen_forward, seen_backward;
 static bool on_forward, on_backward;
 
@@ -503,6 +523,7 @@ int main(int argc, char **argv) {
         FAC_TEST(S170_weights_are_cast_once),
         FAC_TEST(S170_a_cast_without_recording_is_not_kept_for_gradients),
         FAC_TEST(S170_gradients_come_back_in_the_dtype_of_the_weight),
+        FAC_TEST(S170_several_losses_share_the_cast_of_a_weight),
         FAC_TEST(S170_custom_functions_have_the_autocast_of_their_forward),
         FAC_TEST(S170_checkpoints_run_again_as_they_ran),
         FAC_TEST(S170_transforms_run_in_autocast),

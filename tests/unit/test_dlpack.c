@@ -128,6 +128,26 @@ static void dlpack_takes_memory_and_deletes_it_once(void **state) {
     assert_true(fac_item(fac_select(fac_select(t, 0, 1), 0, 0)) == 4);
 }
 
+/* NumPy gives one element turned round a negative stride, and what has no elements any. */
+static void dlpack_takes_any_stride_that_leads_nowhere(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    foreign f;
+    foreign_make(&f);
+    f.shape[0] = 1;
+    f.strides[0] = -1;
+    fac_tensor *t = fac_from_dlpack(&f.m);
+    assert_no_error();
+    assert_true(fac_tensor_strides(t).v[0] >= 0);
+    assert_true(fac_item(fac_select(fac_select(t, 0, 0), 0, 2)) == 5);
+    foreign g;
+    foreign_make(&g);
+    g.shape[0] = 0;
+    g.strides[1] = -7;
+    assert_int_equal(fac_tensor_numel(fac_from_dlpack(&g.m)), 0);
+    assert_no_error();
+}
+
 static void dlpack_takes_copies(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -226,6 +246,7 @@ static void dlpack_loses_nothing_without_memory(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(dlpack_gives_the_same_memory), FAC_TEST(dlpack_gives_copies_and_says_so),
               FAC_TEST(dlpack_gives_what_it_can_and_refuses_the_rest),
-              FAC_TEST(dlpack_takes_memory_and_deletes_it_once), FAC_TEST(dlpack_takes_copies),
+              FAC_TEST(dlpack_takes_memory_and_deletes_it_once), FAC_TEST(dlpack_takes_any_stride_that_leads_nowhere),
+              FAC_TEST(dlpack_takes_copies),
               FAC_TEST(dlpack_refuses_what_it_cannot_take), FAC_TEST(dlpack_brings_every_dtype_there_and_back),
               FAC_TEST(dlpack_loses_nothing_without_memory))

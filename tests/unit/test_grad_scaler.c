@@ -187,6 +187,8 @@ static void S170_what_makes_no_sense_is_refused(void **state) {
     (void)state;
     assert_null(fac_grad_scaler_new(.init_scale = 0));
     assert_error(FAC_ERR_ARGUMENT, "positive and finite in float32, got 0");
+    assert_null(fac_grad_scaler_new(.init_scale = 1e-60)); /* 0 in float32 */
+    assert_error(FAC_ERR_ARGUMENT, "positive and finite in float32, got 1e-60");
     assert_null(fac_grad_scaler_new(.init_scale = 1e39));
     assert_error(FAC_ERR_ARGUMENT, "positive and finite in float32");
     assert_null(fac_grad_scaler_new(.growth_factor = 1));

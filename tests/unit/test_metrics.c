@@ -108,6 +108,10 @@ static void perplexity_is_exp_of_the_mean_cross_entropy(void **state) {
     fac_error_clear();
     assert_true(isnan(fac_perplexity(fac_ones(3), INTS(0))));
     assert_error(FAC_ERR_SHAPE, "1 dimensions");
+    assert_true(isnan(fac_perplexity(fac_zeros(FAC_SHAPE(2, 3, 7)), ints(fac_ones(FAC_SHAPE(3, 2))))));
+    assert_error(FAC_ERR_SHAPE, "logits [2, 3, 7] should have the sizes before C, not [3, 2]");
+    fac_tensor *halves = fac_to_dtype(fac_zeros(FAC_SHAPE(2, 3)), FAC_BF16); /* whose mean of 1.0986 would be 1.1016 */
+    assert_true(fabs(fac_perplexity(halves, INTS(0, 1)) - 3) < 1e-5);
 }
 
 FAC_TEST_MAIN(FAC_TEST(accuracy_counts_classes_and_the_greatest_scores),

@@ -114,6 +114,9 @@ static void weight_norm_leaves_the_weight_and_apart_its_length(void **state) {
     fac_error_clear();
     assert_ok(fac_parametrize_remove(m, "weight"));
     assert_true(near(fac_module_parameter(m, "weight"), w));
+    assert_ok(fac_utils_weight_norm(m, .dim = -1)); /* all, as in PyTorch, whose state a model then takes */
+    assert_int_equal(fac_tensor_ndim(fac_module_parameter(m, "weight_g")), 0);
+    assert_ok(fac_utils_remove_weight_norm(m));
     assert_ok(fac_utils_weight_norm(m, .dim = 1));
     assert_int_equal(fac_tensor_size(fac_module_parameter(m, "weight_g"), 1), 4);
     assert_int_equal(fac_utils_weight_norm(m), FAC_ERR_ARGUMENT);

@@ -107,6 +107,7 @@ static const holder metadata[SAVE_KINDS] = {
     [SAVE_NUMEL] = {{"int64_t numel_$v", "node_->numel_$v = fac__numel_now($from)"}},
     [SAVE_NDIM] = {{"int64_t ndim_$v", "node_->ndim_$v = fac__ndim_now($from)"}},
     [SAVE_DTYPE] = {{"fac_dtype dtype_$v", "node_->dtype_$v = fac__dtype_now($from)"}},
+    [SAVE_DEVICE] = {{"fac_device device_$v", "node_->device_$v = fac__device_now($from)"}},
 };
 static const holder sizes_of_list = {{"fac_saved_sizes_list sizes_$v",
                                       "if (!st_) st_ = fac__save_sizes_list(&node_->sizes_$v, $from)", NULL, NULL,

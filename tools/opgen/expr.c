@@ -207,6 +207,7 @@ static bool metadata_call(reader *r, const char *name, const call_args *a, val *
         {"numel", SAVE_NUMEL, 1, T_INT, "node_->numel_$v", "fac__numel_now($v)"},
         {"ndim", SAVE_NDIM, 1, T_INT, "node_->ndim_$v", "fac__ndim_now($v)"},
         {"dtype", SAVE_DTYPE, 1, T_DTYPE, "node_->dtype_$v", "fac__dtype_now($v)"},
+        {"device", SAVE_DEVICE, 1, T_DEVICE, "node_->device_$v", "fac__device_now($v)"},
         {"strides", SAVE_STRIDES, 1, T_INTS, "fac__ints_of(&node_->strides_$v)", "fac__strides_now($v)"},
         {"offset", SAVE_OFFSET, 1, T_INT, "node_->offset_$v", "fac__offset_now($v)"},
     };

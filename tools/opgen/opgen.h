@@ -190,6 +190,7 @@ typedef enum {
     SAVE_NUMEL,
     SAVE_NDIM,
     SAVE_DTYPE,
+    SAVE_DEVICE,
     SAVE_KINDS
 } save_kind;
 

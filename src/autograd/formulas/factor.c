@@ -97,8 +97,8 @@ fac_tensor *lu_factor_grad(fac_tensor *grad, fac_tensor *lu, fac_tensor *pivots)
 }
 
 /* The triangles' gradients, side by side in one matrix. */
-fac_tensor *lu_unpack_grad(fac_tensors in, fac_tensor *lu) {
-    const int64_t m = lu->sizes[lu->ndim - 2], n = lu->sizes[lu->ndim - 1], k = fac__min(m, n);
+fac_tensor *lu_unpack_grad(fac_tensors in, int64_t m, int64_t n) {
+    const int64_t k = fac__min(m, n);
     fac_tensor *low = in.v[1] ? fac__s_tril(in.v[1], -1) : NULL, *high = in.v[2] ? fac__s_triu(in.v[2], 0) : NULL;
     if (low && n > k) low = fac__s_constant_pad_nd(low, FAC_INTS(0, n - k), fac_scalar_i_(0));
     if (high && m > k) high = fac__s_constant_pad_nd(high, FAC_INTS(0, 0, 0, m - k), fac_scalar_i_(0));

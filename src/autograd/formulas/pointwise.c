@@ -268,8 +268,7 @@ fac_status glu_jvp_grads(fac_tensor **grads, fac_tensor *grad, fac_tensor *glu, 
 /* ---- copies ---------------------------------------------------------------------------------------------------------------------- */
 
 /* The edge casts; what is left is to go back to self's device. */
-fac_tensor *to_copy_grad(fac_tensor *grad, fac_tensor *self) {
-    if (fac_device_equal(grad->device, self->device)) return grad;
-    return fac__s__to_copy(grad, FAC_DTYPE_DEFAULT, FAC_STRIDED, self->device, (fac_opt_num){0}, false,
-                           FAC_FORMAT_DEFAULT);
+fac_tensor *to_copy_grad(fac_tensor *grad, fac_device device) {
+    if (fac_device_equal(grad->device, device)) return grad;
+    return fac__s__to_copy(grad, FAC_DTYPE_DEFAULT, FAC_STRIDED, device, (fac_opt_num){0}, false, FAC_FORMAT_DEFAULT);
 }
