@@ -26,6 +26,14 @@ void notes_set(notes *n, const char *key, const char *value) {
     n->v[i].value = copy;
 }
 
+void notes_remove(notes *n, const char *key) {
+    size_t i = 0;
+    while (i < n->n && strcmp(n->v[i].key, key) != 0) i++;
+    if (i == n->n) return;
+    free(n->v[i].value);
+    memmove(&n->v[i], &n->v[i + 1], (--n->n - i) * sizeof *n->v);
+}
+
 void notes_set_int(notes *n, const char *key, int64_t value) {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, value);
@@ -122,7 +130,8 @@ void run_remove_dirs(const char *dir, size_t made) {
 }
 
 fac_status run_sweep(const char *dir) {
-    static const char *const written[] = {CHECKPOINT_NAME, "log.tsv", "loss.svg", HELD_OUT_NAME};
+    static const char *const written[] = {CHECKPOINT_NAME, BEST_NAME,    "log.tsv",  "loss.svg",
+                                          HELD_OUT_NAME,   COLUMNS_NAME, REPORT_NAME};
     char path[4096];
     fac_status st = FAC_OK;
     for (size_t i = 0; i < sizeof written / sizeof *written && !st; i++) {
@@ -152,18 +161,24 @@ static fac_status write_state(const char *path, const fac_state *all, const note
     return st;
 }
 
-fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *optimizer, notes *n) {
+/* Takes over the state, which may be NULL with an error pending. */
+static fac_status add_part(fac_state *all, const char *prefix, fac_state *part) {
+    const fac_status st = part ? fac_state_add(all, prefix, part) : fac_error();
+    fac_state_free(part);
+    return st;
+}
+
+fac_status checkpoint_save(const char *dir, const char *name, const checkpoint_parts *p, notes *n) {
     char path[4096];
-    fac_state *all = fac_state_new(), *m = fac_module_state_dict(model),
-              *o = optimizer ? fac_optimizer_state_dict(optimizer) : NULL;
+    fac_state *all = fac_state_new();
     note_generator(n);
     fac_status st = fac_error();
-    if (!st) st = run_path(dir, CHECKPOINT_NAME, path, sizeof path);
-    if (!st) st = fac_state_add(all, "model.", m);
-    if (!st && o) st = fac_state_add(all, "optim.", o);
+    if (!st) st = run_path(dir, name, path, sizeof path);
+    if (!st) st = add_part(all, "model.", fac_module_state_dict(p->model));
+    if (!st && p->averaged) st = add_part(all, "ema.", fac_module_state_dict(p->averaged));
+    if (!st && p->optimizer) st = add_part(all, "optim.", fac_optimizer_state_dict(p->optimizer));
+    if (!st && p->scaler) st = add_part(all, "scaler.", fac_grad_scaler_state_dict(p->scaler));
     if (!st) st = write_state(path, all, n);
-    fac_state_free(o);
-    fac_state_free(m);
     fac_state_free(all);
     return st;
 }
@@ -172,6 +187,8 @@ fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *op
 
 fac_safetensors *checkpoint_open(const char *dir) {
     char path[4096];
+    struct stat st;
+    if (stat(dir, &st) == 0 && S_ISREG(st.st_mode)) return fac_safetensors_open(dir);
     return run_path(dir, CHECKPOINT_NAME, path, sizeof path) ? NULL : fac_safetensors_open(path);
 }
 
@@ -204,16 +221,46 @@ static fac_status read_part(fac_safetensors *f, const char *prefix, fac_state *o
     return FAC_OK;
 }
 
-static fac_status load_parts(fac_safetensors *f, fac_module *model, fac_optimizer *optimizer) {
-    fac_state *m = fac_state_new(), *o = fac_state_new();
+static bool has_part(fac_safetensors *f, const char *prefix) {
+    fac_safetensors_entry e;
+    for (size_t i = 0; i < fac_safetensors_count(f); i++)
+        if (!fac_safetensors_get(f, i, &e) && strncmp(e.name, prefix, strlen(prefix)) == 0) return true;
+    return false;
+}
+
+static fac_status load_module(fac_safetensors *f, const char *prefix, fac_module *m) {
+    fac_state *s = fac_state_new();
     fac_status st = fac_error();
-    if (!st) st = fac_safetensors_verify(f);
-    if (!st) st = read_part(f, "model.", m);
-    if (!st) st = fac_module_load_state_dict(model, m, true);
-    if (!st && optimizer) st = read_part(f, "optim.", o);
-    if (!st && optimizer) st = fac_optimizer_load_state_dict(optimizer, o);
-    fac_state_free(o);
-    fac_state_free(m);
+    if (!st) st = read_part(f, prefix, s);
+    if (!st) st = fac_module_load_state_dict(m, s, true);
+    fac_state_free(s);
+    return st;
+}
+
+static fac_status load_optimizer(fac_safetensors *f, fac_optimizer *o) {
+    fac_state *s = fac_state_new();
+    fac_status st = fac_error();
+    if (!st) st = read_part(f, "optim.", s);
+    if (!st) st = fac_optimizer_load_state_dict(o, s);
+    fac_state_free(s);
+    return st;
+}
+
+static fac_status load_scaler(fac_safetensors *f, fac_grad_scaler *g) {
+    fac_state *s = fac_state_new();
+    fac_status st = fac_error();
+    if (!st) st = read_part(f, "scaler.", s);
+    if (!st) st = fac_grad_scaler_load_state_dict(g, s);
+    fac_state_free(s);
+    return st;
+}
+
+static fac_status load_parts(fac_safetensors *f, const checkpoint_parts *p) {
+    fac_status st = fac_safetensors_verify(f);
+    if (!st) st = load_module(f, "model.", p->model);
+    if (!st && p->averaged && has_part(f, "ema.")) st = load_module(f, "ema.", p->averaged);
+    if (!st && p->optimizer) st = load_optimizer(f, p->optimizer);
+    if (!st && p->scaler && has_part(f, "scaler.")) st = load_scaler(f, p->scaler);
     return st;
 }
 
@@ -222,13 +269,21 @@ static void load_generator(const notes *n) {
     if (!fac_error()) fac_generator_set_state(fac_default_generator(), (uint64_t)seed, (uint64_t)offset);
 }
 
-fac_status checkpoint_load(const char *dir, fac_module *model, fac_optimizer *optimizer) {
+fac_status checkpoint_load(const char *dir, const checkpoint_parts *p) {
     notes n = {0};
     fac_safetensors *f = checkpoint_open(dir);
-    fac_status st = f ? load_parts(f, model, optimizer) : fac_error();
+    fac_status st = f ? load_parts(f, p) : fac_error();
     fac_safetensors_close(f);
     if (!st) st = checkpoint_read_notes(dir, &n);
     if (!st) load_generator(&n);
     notes_free(&n);
     return st ? st : fac_error();
+}
+
+fac_status checkpoint_load_model(const char *dir, fac_module *model) {
+    fac_safetensors *f = checkpoint_open(dir);
+    fac_status st = f ? fac_safetensors_verify(f) : fac_error();
+    if (!st) st = load_module(f, has_part(f, "ema.module.") ? "ema.module." : "model.", model);
+    fac_safetensors_close(f);
+    return st;
 }
