@@ -152,8 +152,8 @@ fac_status image_folder_read(const char *folder, const train_options *o, class_n
     const int64_t n = (int64_t)l.paths.n, each = o->channels * o->size * o->size;
     if (!st && n > MOST_BYTES / each)
         st = fac_error_set(FAC_ERR_ARGUMENT,
-                           "the images would need more than 8 GiB (%lld x %lld B); try a smaller --size",
-                           (long long)n, (long long)each);
+                           "the images would need more than 8 GiB (%lld x %lld B); try a smaller --size", (long long)n,
+                           (long long)each);
     fac_tensor *x = st ? NULL : fac_empty(FAC_INTS(n, o->channels, o->size, o->size), .dtype = FAC_U8);
     fac_tensor *y = st ? NULL : fac_tensor_from(l.classes, FAC_I64, FAC_INTS(n));
     if (!st) st = fac_error();

@@ -6,17 +6,19 @@ Each function below is a check. Prints one line per check, and ends with 1 if an
 import base64
 import html.parser
 import math
+import pathlib
 import re
 import struct
+import subprocess
 import sys
 
-from program import (call, good, left, need, need_same, notes, refused, run_checks, tensors, write_flowers, write_houses,
+from program import (good, left, need, need_same, notes, refused, run_checks, write_flowers, write_houses,
                      write_images, write_png, write_text)
 
 
-def csv_of(folder):
+def csv_of(at):
     """Options of a small training on a table."""
-    return ["--csv", write_houses(folder / "houses.csv"), "--target", "price", "--drop", "id", "--threads", 1]
+    return ["--csv", write_houses(at / "houses.csv"), "--target", "price", "--drop", "id", "--threads", 1]
 
 
 # ---- configuration files -------------------------------------------------------------------------------------------------
@@ -179,6 +181,17 @@ def damaged_images_and_folders_are_refused(folder):
     refused("train", *out, "--images", images, status=1, words=["green/003.png"])
     refused("train", *out, "--images", images, "--channels", 2, words=["--channels"])
     need(not (folder / "run").exists(), "a run that could not begin left a folder")
+
+
+def the_worked_examples_work(folder):
+    examples = pathlib.Path(__file__).resolve().parents[2] / "apps" / "facula" / "examples"
+    with open(folder / "houses.csv", "w") as table:
+        subprocess.run(["awk", "-f", examples / "houses.awk"], stdout=table, check=True)
+    said = good("train", "--config", examples / "houses.yaml", cwd=folder)
+    need(float(re.search(r"R2 ([\d.-]+)", said)[1]) > 0.95 and "4 columns as 6 inputs" in said, said)
+    subprocess.run([sys.executable, examples / "shapes.py", folder / "shapes", "40"], check=True)
+    said = good("train", "--config", examples / "shapes.yaml", "--epochs", 3, cwd=folder)
+    need("108 to train on, 12 held out, 32x32, 3 classes" in said and (folder / "runs" / "shapes" / "report.html").exists(), said)
 
 
 # ---- event files ---------------------------------------------------------------------------------------------------------
