@@ -9,21 +9,33 @@
 
 /* ---- notes ---- */
 
+/* The note of that key; a new one, whose value is NULL, if there is none. NULL without memory. */
+static note *find_or_add(notes *n, const char *key) {
+    for (size_t i = 0; i < n->n; i++)
+        if (strcmp(n->v[i].key, key) == 0) return &n->v[i];
+    if (n->n == n->cap) {
+        const size_t cap = n->cap ? 2 * n->cap : 64;
+        note *v = realloc(n->v, cap * sizeof *v);
+        if (!v) return NULL;
+        n->v = v;
+        n->cap = cap;
+    }
+    note *new = &n->v[n->n++];
+    *new = (note){.value = NULL};
+    snprintf(new->key, sizeof new->key, "%s", key);
+    return new;
+}
+
 void notes_set(notes *n, const char *key, const char *value) {
-    size_t i = 0;
-    while (i < n->n && strcmp(n->v[i].key, key) != 0) i++;
     char *copy = strdup(value);
-    if (!copy || i == CHECKPOINT_MAX_NOTES) {
+    note *at = copy ? find_or_add(n, key) : NULL;
+    if (!at) {
         free(copy);
-        fac_error_set(FAC_ERR_MEMORY, "no room for '%s' in a checkpoint", key);
+        fac_error_set(FAC_ERR_MEMORY, "no memory for '%s' of a checkpoint", key);
         return;
     }
-    if (i == n->n) {
-        n->n++;
-        snprintf(n->v[i].key, sizeof n->v[i].key, "%s", key);
-    } else
-        free(n->v[i].value);
-    n->v[i].value = copy;
+    free(at->value);
+    at->value = copy;
 }
 
 void notes_remove(notes *n, const char *key) {
@@ -82,7 +94,8 @@ double notes_double(const notes *n, const char *key) {
 
 void notes_free(notes *n) {
     for (size_t i = 0; i < n->n; i++) free(n->v[i].value);
-    n->n = 0;
+    free(n->v);
+    *n = (notes){0};
 }
 
 /* ---- folders ---- */
@@ -152,12 +165,17 @@ static void note_generator(notes *n) {
 
 static fac_status write_state(const char *path, const fac_state *all, const notes *n) {
     fac_named_tensor *t = malloc((all->n + 1) * sizeof *t);
-    fac_metadata meta[CHECKPOINT_MAX_NOTES];
-    if (!t) return fac_error_set(FAC_ERR_MEMORY, "no memory to save a checkpoint");
+    fac_metadata *meta = malloc((n->n + 1) * sizeof *meta);
+    if (!t || !meta) {
+        free(t);
+        free(meta);
+        return fac_error_set(FAC_ERR_MEMORY, "no memory to save a checkpoint");
+    }
     for (size_t i = 0; i < all->n; i++) t[i] = (fac_named_tensor){all->v[i].name, all->v[i].tensor};
     for (size_t i = 0; i < n->n; i++) meta[i] = (fac_metadata){n->v[i].key, n->v[i].value};
     fac_status st = fac_safetensors_save(path, t, all->n, meta, n->n);
     free(t);
+    free(meta);
     return st;
 }
 

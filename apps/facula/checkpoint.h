@@ -16,7 +16,6 @@
 
 #include <facula/facula.h>
 
-enum { CHECKPOINT_MAX_NOTES = 160 };
 #define CHECKPOINT_NAME "checkpoint.safetensors"
 #define BEST_NAME "best.safetensors"
 #define HELD_OUT_NAME "held_out.txt"
@@ -24,12 +23,13 @@ enum { CHECKPOINT_MAX_NOTES = 160 };
 #define REPORT_NAME "report.html"
 
 /* Settings and counters by name, as text. */
+typedef struct note {
+    char key[40];
+    char *value; /* owned */
+} note;
 typedef struct notes {
-    struct note {
-        char key[40];
-        char *value; /* owned */
-    } v[CHECKPOINT_MAX_NOTES];
-    size_t n;
+    note *v; /* owned */
+    size_t n, cap;
 } notes;
 
 /* Setters replace; numbers are written so that they read back exactly. A pending error when memory is out. */

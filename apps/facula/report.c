@@ -59,9 +59,11 @@ static void tiles(FILE *f, train_job *j, const report_figures *r) {
     number_tile(f, "%.4f", r->first_valid, "at the start");
     snprintf(text, sizeof text, "%lld", (long long)r->step);
     tile(f, text, cli_word(r->step, "step", "steps"));
-    tile(f, progress_clock(r->seconds, text, sizeof text), r->first ? "since it went on" : "time");
-    snprintf(name, sizeof name, "%s in a second", k->unit);
-    tile(f, short_number(r->units, text, sizeof text), name);
+    if (r->seconds > 0) {
+        tile(f, progress_clock(r->seconds, text, sizeof text), r->first ? "since it went on" : "time");
+        snprintf(name, sizeof name, "%s in a second", k->unit);
+        tile(f, short_number(r->units, text, sizeof text), name);
+    }
     tile(f, short_number((double)fac_module_parameter_count(j->model), text, sizeof text), "parameters");
     memory_tiles(f, j->options);
     fputs("</div>\n", f);

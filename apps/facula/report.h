@@ -11,7 +11,7 @@ typedef struct report_figures {
     size_t n_points;
     plan plan;           /* of the rates */
     int64_t step, first; /* the last step, and the one that this process went on from */
-    double seconds;      /* that this process trained */
+    double seconds;      /* that this process trained; 0: it did not */
     double units;        /* in a second */
     double valid, first_valid, extra, best;
     int64_t best_step; /* 0: none was kept */

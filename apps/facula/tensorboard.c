@@ -5,6 +5,7 @@
 #include "checkpoint.h"
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,7 +30,7 @@ static uint32_t masked(const unsigned char *p, size_t n) {
 
 /* A message that grows. What has no room is left out and counted, so that it is noticed. */
 typedef struct message {
-    unsigned char v[2048];
+    unsigned char v[1024];
     size_t n;
     bool full;
 } message;
@@ -134,16 +135,25 @@ fac_status board_put(board *b, int64_t step, const board_scalar *v, size_t n) {
 
 /* ---- the file ---- */
 
-fac_status board_open(board *b, const char *dir, int64_t first_step) {
+/* The file's name has the time and the process in it, so that each run has one of its own. */
+static fac_status make_path(board *b, const char *dir) {
     char host[80] = "host", name[160];
-    size_t made;
-    *b = (board){.f = NULL};
     gethostname(host, sizeof host - 1);
     for (char *p = host; *p; p++)
         if (*p == '/') *p = '_';
     snprintf(name, sizeof name, "events.out.tfevents.%010lld.%s.%ld", (long long)time(NULL), host, (long)getpid());
+    const size_t size = strlen(dir) + sizeof name + 2;
+    b->path = malloc(size);
+    if (!b->path) return fac_error_set(FAC_ERR_MEMORY, "no memory for an event file in '%s'", dir);
+    snprintf(b->path, size, "%s/%s", dir, name);
+    return FAC_OK;
+}
+
+fac_status board_open(board *b, const char *dir, int64_t first_step) {
+    size_t made;
+    *b = (board){.f = NULL};
     fac_status st = run_make_dir(dir, &made);
-    if (!st) st = run_path(dir, name, b->path, sizeof b->path);
+    if (!st) st = make_path(b, dir);
     if (st) return st;
     b->f = fopen(b->path, "wbe");
     if (!b->f) return fac_error_set(FAC_ERR_IO, "cannot make '%s': %s", b->path, strerror(errno));
@@ -159,5 +169,6 @@ fac_status board_flush(board *b) {
 
 void board_close(board *b) {
     if (b->f) fclose(b->f);
-    b->f = NULL;
+    free(b->path);
+    *b = (board){.f = NULL};
 }

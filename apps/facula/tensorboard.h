@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 typedef struct board {
-    FILE *f; /* NULL: nothing is written */
-    char path[4096];
+    FILE *f;    /* NULL: nothing is written */
+    char *path; /* owned */
 } board;
 
 typedef struct board_scalar {

@@ -7,6 +7,7 @@
 #include "train_settings.h"
 #include "train_step.h"
 #include <math.h>
+#include <unistd.h>
 
 #define USED_NOTE "seconds_used"
 
@@ -248,18 +249,6 @@ static void summary(const loop *l) {
     if (!finished(l)) printf("go on with: %s train --resume --out %s\n", cli_program, o->out);
 }
 
-/* A run that has come to its end before. */
-static int nothing_left(const loop *l) {
-    const train_options *o = l->j->options;
-    const char *word = cli_word(l->step, "step", "steps");
-    if (o->quiet) return CLI_OK;
-    if (all_steps(l))
-        printf("the run has its %lld %s; --steps N goes further\n", (long long)l->step, word);
-    else
-        printf("the run stopped early after %lld %s; a larger --patience N goes further\n", (long long)l->step, word);
-    return CLI_OK;
-}
-
 static plan plan_of(const train_job *j) {
     const train_options *o = j->options;
     return (plan){.shape = plan_kind(o->schedule),
@@ -282,7 +271,7 @@ static fac_status leave_device(train_job *j) {
 
 static fac_status report(loop *l) {
     const train_job *j = l->j;
-    const double seconds = progress_seconds(&l->bar);
+    const double seconds = l->step > l->first ? progress_seconds(&l->bar) : 0;
     const report_figures r = {.points = l->log.v,
                               .n_points = l->log.n,
                               .plan = l->plan,
@@ -300,6 +289,33 @@ static fac_status report(loop *l) {
                                                    : "stopped"};
     fac_status st = leave_device(l->j);
     return st || j->options->no_report ? st : report_write(l->j, &r);
+}
+
+/* The report of a run that has ended, if it was not written then: a full disk may be the reason. */
+static fac_status report_later(loop *l) {
+    const train_options *o = l->j->options;
+    char path[4096];
+    fac_status st = run_path(o->out, REPORT_NAME, path, sizeof path);
+    if (st || o->no_report || access(path, F_OK) == 0) return st;
+    progress_start(&l->bar, stderr, l->first, true);
+    st = log_resume(&l->log, o->out, l->step);
+    if (!st) st = validate(l, true);
+    if (!st) st = report(l);
+    log_close(&l->log);
+    return st;
+}
+
+/* A run that has come to its end before. */
+static int nothing_left(loop *l) {
+    const train_options *o = l->j->options;
+    const char *word = cli_word(l->step, "step", "steps");
+    if (report_later(l)) return cli_failed(o->command);
+    if (o->quiet) return CLI_OK;
+    if (all_steps(l))
+        printf("the run has its %lld %s; --steps N goes further\n", (long long)l->step, word);
+    else
+        printf("the run stopped early after %lld %s; a larger --patience N goes further\n", (long long)l->step, word);
+    return CLI_OK;
 }
 
 /* Trains what has been made. */

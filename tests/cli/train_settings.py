@@ -332,21 +332,22 @@ class Page(html.parser.HTMLParser):
         self.text += data
 
 
-def page_of(run):
+def page_of(run, *more):
+    """The page of a run, with what stands on each; a page that was written later does not know how fast the training was."""
     text = (run / "report.html").read_text()
     need("http:" not in text.replace("http://www.w3.org/2000/svg", "") and "https:" not in text and "@import" not in text
          and "url(" not in text, "the page needs the network")
     page = Page(text)
     need(not page.links, f"the page refers to {page.links}")
     need(sum(tag == "polyline" for tag, _ in page.tags) >= 3, "no curves")
-    for word in ("Loss", "validation", "Learning rate", "Model", "parameters", "Settings", "memory at its peak", "in a second"):
+    for word in ("Loss", "validation", "Learning rate", "Model", "parameters", "Settings", "memory at its peak", *more):
         need(word in page.text, f"'{word}' is not on the page")
     return page
 
 
 def a_report_of_a_table(folder):
     good("train", *csv_of(folder), "--steps", 30, "--eval-every", 10, "--quiet", "--out", folder / "a <b> & 'c'")
-    page = page_of(folder / "a <b> & 'c'")
+    page = page_of(folder / "a <b> & 'c'", "rows in a second", "time")
     need("a <b> & 'c'" in page.text and "target: price" in page.text and "Predictions" in page.text, page.text)
     need(sum(tag == "circle" for tag, _ in page.tags) == 4 + 40, "four validations and 40 predictions")
     need(not any(tag == "b" and "class" in a for tag, a in page.tags), "the name of the run was not escaped")
@@ -376,6 +377,15 @@ def a_report_of_text(folder):
     good("train", "--steps", 5, "--batch", 2, "--dim", 16, "--heads", 2, "--layers", 1, "--sample", 0, "--no-report", "--quiet", "--out",
          folder / "other", folder / "text")
     need(not (folder / "other" / "report.html").exists(), "a report that was not wanted")
+
+
+def a_report_that_is_missing_is_written_later(folder):
+    good("train", *csv_of(folder), "--steps", 30, "--eval-every", 10, "--quiet", "--out", folder / "run")
+    before = left(folder / "run")
+    (folder / "run" / "report.html").unlink()
+    good("train", "--resume", "--quiet", "--out", folder / "run")
+    page = page_of(folder / "run")
+    need("Predictions" in page.text and left(folder / "run") == before, "the rest of the run changed")
 
 
 if __name__ == "__main__":
