@@ -9,21 +9,41 @@
 
 /* ---- notes ---- */
 
+/* The note of that key; a new one, whose value is NULL, if there is none. NULL without memory. */
+static note *find_or_add(notes *n, const char *key) {
+    for (size_t i = 0; i < n->n; i++)
+        if (strcmp(n->v[i].key, key) == 0) return &n->v[i];
+    if (n->n == n->cap) {
+        const size_t cap = n->cap ? 2 * n->cap : 64;
+        note *v = realloc(n->v, cap * sizeof *v);
+        if (!v) return NULL;
+        n->v = v;
+        n->cap = cap;
+    }
+    note *new = &n->v[n->n++];
+    *new = (note){.value = NULL};
+    snprintf(new->key, sizeof new->key, "%s", key);
+    return new;
+}
+
 void notes_set(notes *n, const char *key, const char *value) {
-    size_t i = 0;
-    while (i < n->n && strcmp(n->v[i].key, key) != 0) i++;
     char *copy = strdup(value);
-    if (!copy || i == CHECKPOINT_MAX_NOTES) {
+    note *at = copy ? find_or_add(n, key) : NULL;
+    if (!at) {
         free(copy);
-        fac_error_set(FAC_ERR_MEMORY, "no room for '%s' in a checkpoint", key);
+        fac_error_set(FAC_ERR_MEMORY, "no memory for '%s' of a checkpoint", key);
         return;
     }
-    if (i == n->n) {
-        n->n++;
-        snprintf(n->v[i].key, sizeof n->v[i].key, "%s", key);
-    } else
-        free(n->v[i].value);
-    n->v[i].value = copy;
+    free(at->value);
+    at->value = copy;
+}
+
+void notes_remove(notes *n, const char *key) {
+    size_t i = 0;
+    while (i < n->n && strcmp(n->v[i].key, key) != 0) i++;
+    if (i == n->n) return;
+    free(n->v[i].value);
+    memmove(&n->v[i], &n->v[i + 1], (--n->n - i) * sizeof *n->v);
 }
 
 void notes_set_int(notes *n, const char *key, int64_t value) {
@@ -74,7 +94,8 @@ double notes_double(const notes *n, const char *key) {
 
 void notes_free(notes *n) {
     for (size_t i = 0; i < n->n; i++) free(n->v[i].value);
-    n->n = 0;
+    free(n->v);
+    *n = (notes){0};
 }
 
 /* ---- folders ---- */
@@ -122,7 +143,8 @@ void run_remove_dirs(const char *dir, size_t made) {
 }
 
 fac_status run_sweep(const char *dir) {
-    static const char *const written[] = {CHECKPOINT_NAME, "log.tsv", "loss.svg", HELD_OUT_NAME};
+    static const char *const written[] = {CHECKPOINT_NAME, BEST_NAME,    "log.tsv",  "loss.svg",
+                                          HELD_OUT_NAME,   COLUMNS_NAME, REPORT_NAME};
     char path[4096];
     fac_status st = FAC_OK;
     for (size_t i = 0; i < sizeof written / sizeof *written && !st; i++) {
@@ -143,27 +165,38 @@ static void note_generator(notes *n) {
 
 static fac_status write_state(const char *path, const fac_state *all, const notes *n) {
     fac_named_tensor *t = malloc((all->n + 1) * sizeof *t);
-    fac_metadata meta[CHECKPOINT_MAX_NOTES];
-    if (!t) return fac_error_set(FAC_ERR_MEMORY, "no memory to save a checkpoint");
+    fac_metadata *meta = malloc((n->n + 1) * sizeof *meta);
+    if (!t || !meta) {
+        free(t);
+        free(meta);
+        return fac_error_set(FAC_ERR_MEMORY, "no memory to save a checkpoint");
+    }
     for (size_t i = 0; i < all->n; i++) t[i] = (fac_named_tensor){all->v[i].name, all->v[i].tensor};
     for (size_t i = 0; i < n->n; i++) meta[i] = (fac_metadata){n->v[i].key, n->v[i].value};
     fac_status st = fac_safetensors_save(path, t, all->n, meta, n->n);
     free(t);
+    free(meta);
     return st;
 }
 
-fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *optimizer, notes *n) {
+/* Takes over the state, which may be NULL with an error pending. */
+static fac_status add_part(fac_state *all, const char *prefix, fac_state *part) {
+    const fac_status st = part ? fac_state_add(all, prefix, part) : fac_error();
+    fac_state_free(part);
+    return st;
+}
+
+fac_status checkpoint_save(const char *dir, const char *name, const checkpoint_parts *p, notes *n) {
     char path[4096];
-    fac_state *all = fac_state_new(), *m = fac_module_state_dict(model),
-              *o = optimizer ? fac_optimizer_state_dict(optimizer) : NULL;
+    fac_state *all = fac_state_new();
     note_generator(n);
     fac_status st = fac_error();
-    if (!st) st = run_path(dir, CHECKPOINT_NAME, path, sizeof path);
-    if (!st) st = fac_state_add(all, "model.", m);
-    if (!st && o) st = fac_state_add(all, "optim.", o);
+    if (!st) st = run_path(dir, name, path, sizeof path);
+    if (!st) st = add_part(all, "model.", fac_module_state_dict(p->model));
+    if (!st && p->averaged) st = add_part(all, "ema.", fac_module_state_dict(p->averaged));
+    if (!st && p->optimizer) st = add_part(all, "optim.", fac_optimizer_state_dict(p->optimizer));
+    if (!st && p->scaler) st = add_part(all, "scaler.", fac_grad_scaler_state_dict(p->scaler));
     if (!st) st = write_state(path, all, n);
-    fac_state_free(o);
-    fac_state_free(m);
     fac_state_free(all);
     return st;
 }
@@ -172,6 +205,8 @@ fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *op
 
 fac_safetensors *checkpoint_open(const char *dir) {
     char path[4096];
+    struct stat st;
+    if (stat(dir, &st) == 0 && S_ISREG(st.st_mode)) return fac_safetensors_open(dir);
     return run_path(dir, CHECKPOINT_NAME, path, sizeof path) ? NULL : fac_safetensors_open(path);
 }
 
@@ -204,16 +239,46 @@ static fac_status read_part(fac_safetensors *f, const char *prefix, fac_state *o
     return FAC_OK;
 }
 
-static fac_status load_parts(fac_safetensors *f, fac_module *model, fac_optimizer *optimizer) {
-    fac_state *m = fac_state_new(), *o = fac_state_new();
+static bool has_part(fac_safetensors *f, const char *prefix) {
+    fac_safetensors_entry e;
+    for (size_t i = 0; i < fac_safetensors_count(f); i++)
+        if (!fac_safetensors_get(f, i, &e) && strncmp(e.name, prefix, strlen(prefix)) == 0) return true;
+    return false;
+}
+
+static fac_status load_module(fac_safetensors *f, const char *prefix, fac_module *m) {
+    fac_state *s = fac_state_new();
     fac_status st = fac_error();
-    if (!st) st = fac_safetensors_verify(f);
-    if (!st) st = read_part(f, "model.", m);
-    if (!st) st = fac_module_load_state_dict(model, m, true);
-    if (!st && optimizer) st = read_part(f, "optim.", o);
-    if (!st && optimizer) st = fac_optimizer_load_state_dict(optimizer, o);
-    fac_state_free(o);
-    fac_state_free(m);
+    if (!st) st = read_part(f, prefix, s);
+    if (!st) st = fac_module_load_state_dict(m, s, true);
+    fac_state_free(s);
+    return st;
+}
+
+static fac_status load_optimizer(fac_safetensors *f, fac_optimizer *o) {
+    fac_state *s = fac_state_new();
+    fac_status st = fac_error();
+    if (!st) st = read_part(f, "optim.", s);
+    if (!st) st = fac_optimizer_load_state_dict(o, s);
+    fac_state_free(s);
+    return st;
+}
+
+static fac_status load_scaler(fac_safetensors *f, fac_grad_scaler *g) {
+    fac_state *s = fac_state_new();
+    fac_status st = fac_error();
+    if (!st) st = read_part(f, "scaler.", s);
+    if (!st) st = fac_grad_scaler_load_state_dict(g, s);
+    fac_state_free(s);
+    return st;
+}
+
+static fac_status load_parts(fac_safetensors *f, const checkpoint_parts *p) {
+    fac_status st = fac_safetensors_verify(f);
+    if (!st) st = load_module(f, "model.", p->model);
+    if (!st && p->averaged && has_part(f, "ema.")) st = load_module(f, "ema.", p->averaged);
+    if (!st && p->optimizer) st = load_optimizer(f, p->optimizer);
+    if (!st && p->scaler && has_part(f, "scaler.")) st = load_scaler(f, p->scaler);
     return st;
 }
 
@@ -222,13 +287,21 @@ static void load_generator(const notes *n) {
     if (!fac_error()) fac_generator_set_state(fac_default_generator(), (uint64_t)seed, (uint64_t)offset);
 }
 
-fac_status checkpoint_load(const char *dir, fac_module *model, fac_optimizer *optimizer) {
+fac_status checkpoint_load(const char *dir, const checkpoint_parts *p) {
     notes n = {0};
     fac_safetensors *f = checkpoint_open(dir);
-    fac_status st = f ? load_parts(f, model, optimizer) : fac_error();
+    fac_status st = f ? load_parts(f, p) : fac_error();
     fac_safetensors_close(f);
     if (!st) st = checkpoint_read_notes(dir, &n);
     if (!st) load_generator(&n);
     notes_free(&n);
     return st ? st : fac_error();
+}
+
+fac_status checkpoint_load_model(const char *dir, fac_module *model) {
+    fac_safetensors *f = checkpoint_open(dir);
+    fac_status st = f ? fac_safetensors_verify(f) : fac_error();
+    if (!st) st = load_module(f, has_part(f, "ema.module.") ? "ema.module." : "model.", model);
+    fac_safetensors_close(f);
+    return st;
 }

@@ -1,8 +1,12 @@
 /* A run folder: what a training can be resumed from, bit for bit, and what it left to look at.
 
-   checkpoint.safetensors  parameters ("model.*"), optimiser state ("optim.*"), settings and counters as metadata
+   checkpoint.safetensors  parameters ("model.*"), their mean ("ema.*"), the state of optimiser ("optim.*") and gradient scaler
+                           ("scaler.*"), settings and counters as metadata
+   best.safetensors        the parameters that validated best ("model.*"), with --patience
    log.tsv                 one row per step: see log.h
    loss.svg                the loss curve
+   report.html             how the run went, on a page: see report.h
+   columns.tsv             of a table: what the model's inputs are
    held_out.txt            the files of the text that were not trained on, and from which byte on
    .lock                   held by the training that writes here: see lock.h
 
@@ -12,23 +16,28 @@
 
 #include <facula/facula.h>
 
-enum { CHECKPOINT_MAX_NOTES = 64 };
 #define CHECKPOINT_NAME "checkpoint.safetensors"
+#define BEST_NAME "best.safetensors"
 #define HELD_OUT_NAME "held_out.txt"
+#define COLUMNS_NAME "columns.tsv"
+#define REPORT_NAME "report.html"
 
 /* Settings and counters by name, as text. */
+typedef struct note {
+    char key[40];
+    char *value; /* owned */
+} note;
 typedef struct notes {
-    struct note {
-        char key[40];
-        char *value; /* owned */
-    } v[CHECKPOINT_MAX_NOTES];
-    size_t n;
+    note *v; /* owned */
+    size_t n, cap;
 } notes;
 
 /* Setters replace; numbers are written so that they read back exactly. A pending error when memory is out. */
 void notes_set(notes *n, const char *key, const char *value);
 void notes_set_int(notes *n, const char *key, int64_t value);
 void notes_set_double(notes *n, const char *key, double value);
+/* Takes one away, if it is there. */
+void notes_remove(notes *n, const char *key);
 /* The value; NULL if there is none. */
 const char *notes_get(const notes *n, const char *key);
 /* The same, to be cut up by the caller. */
@@ -38,13 +47,22 @@ int64_t notes_int(const notes *n, const char *key);
 double notes_double(const notes *n, const char *key);
 void notes_free(notes *n);
 
-/* Saves model, optimiser (may be NULL) and notes to DIR/checkpoint.safetensors: atomically, with a checksum. The random
-   generator's state goes with it. */
-fac_status checkpoint_save(const char *dir, fac_module *model, fac_optimizer *optimizer, notes *n);
+/* What a checkpoint is of; all but the model may be NULL. */
+typedef struct checkpoint_parts {
+    fac_module *model, *averaged;
+    fac_optimizer *optimizer;
+    fac_grad_scaler *scaler;
+} checkpoint_parts;
+
+/* Saves the parts and notes to DIR/name: atomically, with a checksum. The random generator's state goes with it. */
+fac_status checkpoint_save(const char *dir, const char *name, const checkpoint_parts *parts, notes *n);
 /* Reads only the notes. */
 fac_status checkpoint_read_notes(const char *dir, notes *out);
-/* Loads model, optimiser (may be NULL: its state is skipped) and the random generator's state. */
-fac_status checkpoint_load(const char *dir, fac_module *model, fac_optimizer *optimizer);
+/* Loads the parts and the random generator's state. Of the mean and the scaler there may be nothing in the file: they then begin
+   here. */
+fac_status checkpoint_load(const char *dir, const checkpoint_parts *parts);
+/* Loads the parameters to be used: their mean if the run made one, else the last ones. */
+fac_status checkpoint_load_model(const char *dir, fac_module *model);
 
 /* "DIR/name" into buf; an error if it is too long. */
 fac_status run_path(const char *dir, const char *name, char *buf, size_t size);
@@ -57,7 +75,7 @@ void run_remove_dirs(const char *dir, size_t made);
 /* Removes what killed runs left half written in the folder. The caller has its lock. */
 fac_status run_sweep(const char *dir);
 
-/* Opens a run's checkpoint; close it with fac_safetensors_close. */
+/* Opens a run's checkpoint, or the file itself that is named; close it with fac_safetensors_close. */
 fac_safetensors *checkpoint_open(const char *dir);
 
 #endif

@@ -8,9 +8,10 @@
 #include <string.h>
 
 static const char HELP[] =
-    "usage: facula generate [OPTION...] [FOLDER]\n"
+    "usage: facula generate [OPTION...] [FOLDER|CHECKPOINT]\n"
     "\n"
-    "Writes text with the model of a run folder of 'facula train' (default runs/last).\n"
+    "Writes text with the model of a run folder of 'facula train' (default runs/last), or of a checkpoint in it, such as\n"
+    "runs/last/best.safetensors. Of a run with --ema it is the mean of the weights.\n"
     "\n"
     "  --prompt TEXT      what the text begins with (default a new line)\n"
     "  --tokens N         how many tokens to write (default 500)\n"
@@ -27,12 +28,12 @@ typedef struct generate_options {
 
 #define AT(field) offsetof(generate_options, field)
 static const setting SETTINGS[] = {
-    {"--prompt", NULL, AT(prompt), SETTING_TEXT, 0, 0, false},
-    {"--tokens", NULL, AT(sample.tokens), SETTING_INT, 1, 1e7, false},
-    {"--temperature", NULL, AT(sample.temperature), SETTING_DOUBLE, 0, 1e9, false},
-    {"--top-k", NULL, AT(sample.top_k), SETTING_INT, 0, 1e9, false},
-    {"--seed", NULL, AT(sample.seed), SETTING_INT, 0, 9e15, false},
-    {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024, false},
+    {"--prompt", NULL, AT(prompt), SETTING_TEXT, 0, 0, false, NULL},
+    {"--tokens", NULL, AT(sample.tokens), SETTING_INT, 1, 1e7, false, NULL},
+    {"--temperature", NULL, AT(sample.temperature), SETTING_DOUBLE, 0, 1e9, false, NULL},
+    {"--top-k", NULL, AT(sample.top_k), SETTING_INT, 0, 1e9, false, NULL},
+    {"--seed", NULL, AT(sample.seed), SETTING_INT, 0, 9e15, false, NULL},
+    {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024, false, NULL},
 };
 
 static int parse(const cli_command *self, int argc, char **argv, generate_options *o) {
@@ -60,7 +61,7 @@ static fac_module *load_model(const notes *n, const char *run) {
     const gpt_config config = {notes_int(n, "vocab_size"), notes_int(n, "context"), notes_int(n, "dim"),
                                notes_int(n, "heads"),      notes_int(n, "layers"),  0};
     fac_module *m = fac_error() || gpt_check_checkpoint(&config, run) ? NULL : gpt_new(&config);
-    if (m && !checkpoint_load(run, m, NULL)) return m;
+    if (m && !checkpoint_load_model(run, m)) return m;
     fac_module_release(m);
     return NULL;
 }

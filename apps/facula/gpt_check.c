@@ -3,8 +3,8 @@
 #include "gpt.h"
 
 static fac_status disagree(const char *dir, const char *setting, int64_t says, int64_t is) {
-    return fac_error_set(FAC_ERR_FORMAT, "'%s/" CHECKPOINT_NAME "': %s is %lld, but its tensors make %lld", dir,
-                         setting, (long long)says, (long long)is);
+    return fac_error_set(FAC_ERR_FORMAT, "the checkpoint of '%s': %s is %lld, but its tensors make %lld", dir, setting,
+                         (long long)says, (long long)is);
 }
 
 /* Compares a matrix of the file with [rows, columns], whose settings are so called. */
@@ -13,7 +13,7 @@ static fac_status check_matrix(const fac_safetensors *f, const char *dir, const 
     fac_safetensors_entry e;
     const int64_t i = fac_safetensors_find(f, name);
     if (i < 0 || fac_safetensors_get(f, (size_t)i, &e) || e.sizes.n != 2)
-        return fac_error_set(FAC_ERR_FORMAT, "'%s/" CHECKPOINT_NAME "' has no matrix '%s'", dir, name);
+        return fac_error_set(FAC_ERR_FORMAT, "the checkpoint of '%s' has no matrix '%s'", dir, name);
     if (e.sizes.v[0] != rows) return disagree(dir, row_setting, rows, e.sizes.v[0]);
     return e.sizes.v[1] != columns ? disagree(dir, column_setting, columns, e.sizes.v[1]) : FAC_OK;
 }
@@ -29,10 +29,10 @@ static fac_status check_sizes(const gpt_config *c, const char *dir) {
                  {"layers", c->layers}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].is < 1)
-            return fac_error_set(FAC_ERR_FORMAT, "'%s/" CHECKPOINT_NAME "': %s is %lld; it must be at least 1", dir,
+            return fac_error_set(FAC_ERR_FORMAT, "the checkpoint of '%s': %s is %lld; it must be at least 1", dir,
                                  sizes[i].name, (long long)sizes[i].is);
     if (c->dim % c->heads == 0 && c->dim <= INT64_MAX / 4) return FAC_OK;
-    return fac_error_set(FAC_ERR_FORMAT, "'%s/" CHECKPOINT_NAME "': dim is %lld, which is no multiple of heads, %lld",
+    return fac_error_set(FAC_ERR_FORMAT, "the checkpoint of '%s': dim is %lld, which is no multiple of heads, %lld",
                          dir, (long long)c->dim, (long long)c->heads);
 }
 

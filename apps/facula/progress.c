@@ -12,8 +12,12 @@ double progress_now(void) {
 }
 
 void progress_start(progress *p, FILE *stream, int64_t first, bool quiet) {
-    *p = (progress){
-        .stream = stream, .terminal = isatty(fileno(stream)), .quiet = quiet, .first = first, .line_every = 5};
+    *p = (progress){.stream = stream,
+                    .terminal = isatty(fileno(stream)),
+                    .quiet = quiet,
+                    .first = first,
+                    .line_every = 5,
+                    .noun = "step"};
     p->started = progress_now();
 }
 
@@ -55,7 +59,7 @@ void progress_update(progress *p, int64_t done, int64_t total, const char *text)
     const double worked = (double)(done - p->first),
                  left = worked > 0 ? (t - p->started) / worked * (double)(total - done) : 0;
     char head[64], tail[192], clock[32];
-    snprintf(head, sizeof head, "step %lld/%lld", (long long)done, (long long)total);
+    snprintf(head, sizeof head, "%s %lld/%lld", p->noun, (long long)done, (long long)total);
     snprintf(tail, sizeof tail, "%s  %s left", text, progress_clock(left, clock, sizeof clock));
     if (p->terminal)
         draw_bar(p, total > 0 ? (double)done / (double)total : 1, head, tail);

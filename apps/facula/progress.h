@@ -11,6 +11,7 @@ typedef struct progress {
     bool terminal, quiet;
     int64_t first; /* units; work began at `first` */
     double started, drawn, line_every;
+    const char *noun; /* of what is counted: "step" unless another one is put here */
 } progress;
 
 /* Starts the clock. Quiet: nothing is drawn. */

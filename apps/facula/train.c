@@ -1,40 +1,72 @@
 /* facula train: settings from the command line, or from the run that is resumed. */
 #include "train.h"
 #include "plan.h"
-#include "settings.h"
+#include "train_settings.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+/* Longer than what every compiler of ISO C must take. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
 static const char HELP[] =
     "usage: facula train [OPTION...] FILE|FOLDER...\n"
+    "       facula train [OPTION...] --images FOLDER [--test-images FOLDER]\n"
     "       facula train [OPTION...] --images FILE --labels FILE [--test-images FILE --test-labels FILE]\n"
+    "       facula train [OPTION...] --csv FILE --target COLUMN [--test-csv FILE]\n"
+    "       facula train --config FILE [OPTION...]\n"
     "       facula train --resume --out FOLDER\n"
     "\n"
     "Trains a small GPT on text: every text file given and below the folders given. With --images it trains an image\n"
-    "classifier instead, on IDX files (MNIST's format), plain or gzipped. Ctrl-C saves and stops; --resume goes on.\n"
+    "classifier instead: on a folder that has a folder of PNG and JPEG files for each class, or on IDX files (MNIST's\n"
+    "format), plain or gzipped. With --csv it trains a network on the columns of a table, to predict one of them.\n"
+    "Ctrl-C saves and stops; --resume goes on.\n"
     "\n"
-    "  --out FOLDER       where the run is kept: checkpoint, log, loss curve (default runs/last);\n"
+    "  --out FOLDER       where the run is kept: checkpoint, log, loss curve, report (default runs/last);\n"
     "                     a run that is there is replaced\n"
     "  --resume           go on with the run in --out; its settings are used, other options given here win,\n"
     "                     but for those of the model\n"
+    "  --config FILE      settings in YAML: 'steps: 500' is --steps 500, 'augment: true' is --augment, 'paths: [a, b]'\n"
+    "                     are files and folders of text; options given here win\n"
+    "  --print-config     print all settings as such a file, and train nothing\n"
     "  --steps N          training steps (default 500)\n"
-    "  --seconds X        train for about this long instead: the number of steps is decided after a quarter of it;\n"
+    "  --epochs X         or so many times over the images or rows\n"
+    "  --seconds X        or for about this long: the number of steps is decided after a quarter of it;\n"
     "                     until then a run that goes on counts the time that it has taken\n"
-    "  --batch N          windows or images per step (default 32; images 64)\n"
-    "  --lr X             peak learning rate (default 0.01; images 0.001); it falls to zero in the last part\n"
-    "  --warmup N         steps until the peak (default 50)\n"
-    "  --clip X           largest norm of the gradients, 0 for no limit (default 1)\n"
-    "  --weight-decay X   AdamW's decay (default 0.01)\n"
-    "  --dropout X        probability (default 0)\n"
-    "  --eval-every N     steps between validations (default 50)\n"
-    "  --save-every N     steps between checkpoints (default 100)\n"
+    "  --batch N          windows, images or rows per step (default 32; images 64)\n"
+    "  --accumulate N     batches per step, whose gradients are averaged (default 1)\n"
     "  --seed N           of weights, order and dropout (default 1)\n"
     "  --device NAME      where to train: cpu (default), cuda, cuda:1\n"
     "  --threads N        of the CPU kernels; results do not depend on it\n"
     "  --quiet            say only what goes wrong\n"
+    "\n"
+    "optimisation:\n"
+    "  --optimizer NAME   muon (text alone, its default: Muon for matrices, AdamW for the rest), adamw (default), adam,\n"
+    "                     sgd, rmsprop, nadam, radam, adamax, adagrad, adafactor\n"
+    "  --lr X             peak learning rate (default 0.01 for muon, 0.001 for adamw; others have their own)\n"
+    "  --schedule NAME    trapezoid (default: falls to zero in the last seven tenths), constant, cosine, linear, step,\n"
+    "                     one-cycle\n"
+    "  --warmup N         steps until the peak (default 50)\n"
+    "  --lr-floor X       what cosine and linear end at (default 0)\n"
+    "  --lr-every N --lr-gamma X   step: every N steps the rate is multiplied by X (default 100, 0.5)\n"
+    "  --momentum X       of sgd (default 0.9)\n"
+    "  --weight-decay X   (default 0.01)\n"
+    "  --clip X           largest norm of the gradients, 0 for no limit (default 1)\n"
+    "  --dropout X        probability (default 0)\n"
+    "  --precision NAME   f32 (default), bf16 or f16: matrix products in halves, the gradients of f16 scaled\n"
+    "  --ema X            keep an exponential mean of the weights with this decay, such as 0.99, which is validated,\n"
+    "                     shown and used (default 0: none)\n"
+    "  --patience N       stop after N validations without a gain, and keep the best weights in best.safetensors\n"
+    "                     (default 0: never)\n"
+    "  --least-gain X     what counts as one (default 0)\n"
+    "\n"
+    "looking at it:\n"
+    "  --eval-every N     steps between validations (default 50)\n"
+    "  --save-every N     steps between checkpoints (default 100)\n"
+    "  --tensorboard FOLDER   write an event file for TensorBoard there\n"
+    "  --no-report        write no report.html\n"
     "\n"
     "text:\n"
     "  --context N        tokens the model sees (default 64)\n"
@@ -42,147 +74,77 @@ static const char HELP[] =
     "  --vocab N          kinds of tokens, learned from the text by byte pair encoding (default 4096; 256: bytes)\n"
     "  --characters       tokens are characters instead\n"
     "  --sample N         tokens to write at the end (default 400, 0 for none)\n"
-    "  --sample-every N   steps between short samples on the way (default 0: none)\n";
+    "  --sample-every N   steps between short samples on the way (default 0: none)\n"
+    "\n"
+    "images:\n"
+    "  --size N           folders: height and width that images are brought to (default 32)\n"
+    "  --channels N       folders: 3 for colours (default), 1 for grey\n"
+    "  --augment          cut images out of larger ones at random, and mirror half of them\n"
+    "\n"
+    "tables:\n"
+    "  --target COLUMN    what is to be predicted\n"
+    "  --task NAME        regression, classification, or auto (default): regression if the target has numbers alone\n"
+    "  --hidden N,N,...   sizes of the hidden layers (default 64,64)\n"
+    "  --drop A,B         columns to leave out\n"
+    "  --one-hot A,B      columns of numbers that are names of kinds; columns of other text always are\n"
+    "  --missing NAME     empty numbers: refuse them (default), or take the column's mean\n"
+    "  --delimiter C      between fields (default ,)\n";
+#pragma GCC diagnostic pop
 
-/* ---- settings ---- */
+/* ---- what is given ---- */
 
-#define AT(field) offsetof(train_options, field)
-static const setting SETTINGS[] = {
-    {"--out", NULL, AT(out), SETTING_TEXT, 0, 0, false},
-    {"--resume", NULL, AT(resume), SETTING_FLAG, 0, 0, false},
-    {"--quiet", NULL, AT(quiet), SETTING_FLAG, 0, 0, false},
-    {"--threads", NULL, AT(threads), SETTING_INT, 1, 1024, false},
-    {"--sample", "sample", AT(sample), SETTING_INT, 0, 1e6, false},
-    {"--sample-every", "sample_every", AT(sample_every), SETTING_INT, 0, 1e12, false},
-    {"--device", "device", AT(device), SETTING_TEXT, 0, 0, false},
-    {"--images", "images", AT(images), SETTING_TEXT, 0, 0, false},
-    {"--labels", "labels", AT(labels), SETTING_TEXT, 0, 0, false},
-    {"--test-images", "test_images", AT(test_images), SETTING_TEXT, 0, 0, false},
-    {"--test-labels", "test_labels", AT(test_labels), SETTING_TEXT, 0, 0, false},
-    {"--steps", "steps", AT(steps), SETTING_INT, 1, 1e12, false},
-    {"--batch", "batch", AT(batch), SETTING_INT, 1, 1e6, false},
-    {"--warmup", "warmup", AT(warmup), SETTING_INT, 0, 1e12, false},
-    {"--eval-every", "eval_every", AT(eval_every), SETTING_INT, 0, 1e12, false},
-    {"--save-every", "save_every", AT(save_every), SETTING_INT, 0, 1e12, false},
-    {"--seed", "seed", AT(seed), SETTING_INT, 0, 9e15, false},
-    {"--context", "context", AT(context), SETTING_INT, 1, 1e6, true},
-    {"--dim", "dim", AT(dim), SETTING_INT, 1, 1e6, true},
-    {"--heads", "heads", AT(heads), SETTING_INT, 1, 1e4, true},
-    {"--layers", "layers", AT(layers), SETTING_INT, 1, 1e4, true},
-    {"--vocab", "vocab_wanted", AT(vocab), SETTING_INT, 256, 65536, true},
-    {"--seconds", "seconds", AT(seconds), SETTING_DOUBLE, 1, 1e9, false},
-    {"--lr", "lr", AT(lr), SETTING_DOUBLE, 0, 1e3, false},
-    {"--dropout", "dropout", AT(dropout), SETTING_DOUBLE, 0, 1, false},
-    {"--clip", "clip", AT(clip), SETTING_DOUBLE, 0, 1e9, false},
-    {"--weight-decay", "weight_decay", AT(weight_decay), SETTING_DOUBLE, 0, 1e3, false},
-    {"--characters", "characters", AT(characters), SETTING_FLAG, 0, 0, true},
-};
-enum { N_SETTINGS = sizeof SETTINGS / sizeof *SETTINGS };
+/* Arguments and the files of settings that they name, which the options point into. */
+typedef struct inputs {
+    int argc;
+    char **argv;
+    const char **operands; /* owned */
+    const char **paths;    /* owned: of the run that goes on */
+    config files[2];       /* as read first, and over the run's own settings */
+} inputs;
 
-static int parse(train_options *o, const char **given, int argc, char **argv) {
-    cli_args a = {.command = o->command, .argc = argc, .argv = argv, .at = 1};
+static int parse(train_options *o, inputs *in) {
+    cli_args a = {.command = o->command, .argc = in->argc, .argv = in->argv, .at = 1};
     bool is_option;
     size_t n = 0;
     for (const char *arg; (arg = cli_next(&a, &is_option)) != NULL;) {
         int code = CLI_OK;
-        if (is_option)
-            code = setting_parse(o, SETTINGS, N_SETTINGS, &a, arg);
+        if (!is_option)
+            in->operands[n++] = arg;
+        else if (strcmp(arg, TRAIN_CONFIG_SETTING.option) == 0)
+            code = setting_parse(o, &TRAIN_CONFIG_SETTING, 1, &a, arg);
+        else if (strcmp(arg, TRAIN_PRINT_SETTING.option) == 0)
+            code = setting_parse(o, &TRAIN_PRINT_SETTING, 1, &a, arg);
         else
-            given[n++] = arg;
+            code = setting_parse(o, TRAIN_SETTINGS, TRAIN_SETTINGS_N, &a, arg);
         if (code != CLI_OK) return code;
     }
     if (n) {
-        o->paths = given;
+        o->paths = in->operands;
         o->n_paths = n;
     }
     return CLI_OK;
 }
 
-/* ---- settings in the notes ---- */
+/* A file that says something else than settings is wrong use. */
+static int config_failed(const cli_command *c) {
+    const bool use = fac_error() == FAC_ERR_ARGUMENT || fac_error() == FAC_ERR_FORMAT;
+    return cli_failed(c), use ? CLI_USAGE : CLI_FAILED;
+}
 
-/* One path a line. */
-static void save_paths(notes *n, const train_options *o) {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f) {
-        fac_error_set(FAC_ERR_MEMORY, "no memory for the settings");
-        return;
+/* Puts what the file says into the options, and over it what the arguments say. */
+static int take_inputs(train_options *o, inputs *in, config *file) {
+    train_options named = *o;
+    int code = parse(&named, in);
+    if (code != CLI_OK || !named.config) return code == CLI_OK ? parse(o, in) : code;
+    if (config_read(file, named.config, TRAIN_SETTINGS, TRAIN_SETTINGS_N, o)) return config_failed(o->command);
+    if (file->n_paths) {
+        o->paths = file->paths;
+        o->n_paths = file->n_paths;
     }
-    for (size_t i = 0; i < o->n_paths; i++) fprintf(f, "%s\n", o->paths[i]);
-    if (fclose(f) == 0) notes_set(n, "paths", text);
-    free(text);
+    return parse(o, in);
 }
 
-fac_status train_save_settings(notes *n, const train_options *o, const char *kind) {
-    notes_set(n, "kind", kind);
-    for (int i = 0; i < N_SETTINGS; i++) {
-        const setting *s = &SETTINGS[i];
-        const void *p = (const char *)o + s->offset;
-        if (!s->key) continue;
-        /* A number below the least is one that was not given, such as that of steps where there are seconds. */
-        if (s->kind == SETTING_INT && (double)*(const int64_t *)p >= s->least)
-            notes_set_int(n, s->key, *(const int64_t *)p);
-        else if (s->kind == SETTING_DOUBLE && *(const double *)p >= s->least)
-            notes_set_double(n, s->key, *(const double *)p);
-        else if (s->kind == SETTING_FLAG)
-            notes_set(n, s->key, *(const bool *)p ? "1" : "0");
-        else if (*(const char *const *)p)
-            notes_set(n, s->key, *(const char *const *)p);
-    }
-    save_paths(n, o);
-    return fac_error();
-}
-
-/* Cuts the saved text into lines; `paths` gets the array, which the caller frees. */
-static fac_status load_paths(train_options *o, notes *n, const char ***paths) {
-    char *text = notes_edit(n, "paths");
-    if (!text) return FAC_OK;
-    size_t lines = 1;
-    for (const char *p = text; *p; p++) lines += *p == '\n';
-    *paths = calloc(lines, sizeof **paths);
-    if (!*paths) return fac_error_set(FAC_ERR_MEMORY, "no memory for the settings");
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) (*paths)[o->n_paths++] = line;
-    o->paths = *paths;
-    return FAC_OK;
-}
-
-/* The run's own settings, under those given now. Text stays in the notes, which must outlive the options. */
-static fac_status load_settings(train_options *o, notes *n, const char ***paths) {
-    fac_status st = checkpoint_read_notes(o->out, n);
-    for (int i = 0; i < N_SETTINGS && !st; i++) {
-        const setting *s = &SETTINGS[i];
-        const char *text = s->key ? notes_get(n, s->key) : NULL;
-        if (text && !setting_set(o, s, text))
-            st = fac_error_set(FAC_ERR_FORMAT, "the checkpoint says %s = '%s', which is out of range", s->key, text);
-    }
-    return st || o->n_paths ? st : load_paths(o, n, paths);
-}
-
-/* ---- the command ---- */
-
-/* A run that cannot begin should not make its folder. */
-static fac_status check_inputs(const train_options *o) {
-    const char *const images[] = {o->images, o->labels, o->test_images, o->test_labels};
-    const size_t n_images = sizeof images / sizeof *images;
-    for (size_t i = 0; i < n_images + o->n_paths; i++) {
-        const char *path = i < n_images ? images[i] : o->paths[i - n_images];
-        if (path && access(path, R_OK) != 0)
-            return fac_error_set(FAC_ERR_IO, "cannot read '%s': %s", path, strerror(errno));
-    }
-    return FAC_OK;
-}
-
-static int check(const train_options *o) {
-    if (!o->images != !o->labels) return cli_usage_error(o->command, "--images and --labels go together");
-    if (!o->test_images != !o->test_labels)
-        return cli_usage_error(o->command, "--test-images and --test-labels go together");
-    if (!o->images && !o->n_paths)
-        return cli_usage_error(o->command, "give a file or folder of text, or --images and --labels");
-    if (o->images && o->n_paths) return cli_usage_error(o->command, "give text or images, not both");
-    if (o->dim % o->heads) return cli_usage_error(o->command, "--dim must be a multiple of --heads");
-    return check_inputs(o) ? cli_failed(o->command) : CLI_OK;
-}
+/* ---- the folder ---- */
 
 /* A folder that no run is in gets no lock. */
 static fac_status find_run(const char *dir) {
@@ -199,45 +161,23 @@ static fac_status take_folder(train_options *o, run_folder *folder) {
     o->folder = folder;
     fac_status st = fac_init();
     if (!st && o->resume) st = find_run(o->out);
-    if (!st) st = run_take(o->out, !o->resume, folder);
+    if (st || o->print_config) return st;
+    st = run_take(o->out, !o->resume, folder);
     return st ? st : run_sweep(o->out);
 }
 
 /* ---- going on ---- */
 
-/* What the arguments ask to be trained; NULL where they do not say. */
-static const char *kind_asked(const train_options *o) {
-    if (o->images || o->labels || o->test_images || o->test_labels) return "images";
-    return o->n_paths ? "text" : NULL;
-}
-
 /* Whether what is asked for now is of the run's kind. */
 static int check_kind(const train_options *o, const notes *n, const char *asked) {
     const char *kind = notes_get(n, "kind");
     if (!kind) return cli_usage_error(o->command, "'%s' does not say what was trained: it cannot go on", o->out);
-    if (strcmp(kind, "text") != 0 && strcmp(kind, "images") != 0)
+    if (strcmp(kind, "text") != 0 && strcmp(kind, "images") != 0 && strcmp(kind, "csv") != 0)
         return cli_usage_error(o->command, "'%s' is a training on '%s', which this version does not know", o->out,
                                kind);
     if (!asked || strcmp(asked, kind) == 0) return CLI_OK;
     return cli_usage_error(o->command, "'%s' is a training on %s: it cannot go on with %s; choose another --out",
                            o->out, kind, asked);
-}
-
-/* What the model is made by must stay as it was. */
-static int check_lasting(const train_options *o, const train_options *saved) {
-    char then[32], now[32];
-    for (const setting *s = SETTINGS; s < SETTINGS + N_SETTINGS; s++) {
-        if (!s->lasting) continue;
-        setting_text(saved, s, then, sizeof then);
-        setting_text(o, s, now, sizeof now);
-        if (strcmp(then, now) == 0) continue;
-        if (s->kind == SETTING_FLAG)
-            return cli_usage_error(o->command, "the run in '%s' began without %s: it cannot go on with it", o->out,
-                                   s->option);
-        return cli_usage_error(o->command, "the run in '%s' has %s %s: it cannot go on with %s", o->out, s->option,
-                               then, now);
-    }
-    return CLI_OK;
 }
 
 /* A time given now is that of the whole run, of which the rate of learning needs a part to fall. */
@@ -246,6 +186,8 @@ static int check_time(const train_options *o, const notes *n, double seconds, in
     if (steps)
         return cli_usage_error(o->command, "the run has %lld %s: --steps changes that, --seconds cannot",
                                (long long)steps, cli_word(steps, "step", "steps"));
+    if (o->epochs > 0)
+        return cli_usage_error(o->command, "the run has %g epochs: --epochs changes that, --seconds cannot", o->epochs);
     const double used = train_seconds_used(n), least = plan_least_seconds(used);
     if (fac_error()) return cli_failed(o->command);
     if (seconds >= least) return CLI_OK;
@@ -255,65 +197,63 @@ static int check_time(const train_options *o, const notes *n, double seconds, in
         seconds, ceil(least));
 }
 
-/* The run's own settings, then once more those given now, which win where they may. */
-static int go_on(train_options *o, notes *n, const char ***paths, const char **given, int argc, char **argv) {
-    const double seconds = o->seconds;
-    const char *asked = kind_asked(o);
-    if (load_settings(o, n, paths)) return cli_failed(o->command);
-    const train_options saved = *o;
-    int code = check_kind(o, n, asked);
-    if (code == CLI_OK) code = parse(o, given, argc, argv);
-    if (code == CLI_OK) code = check_lasting(o, &saved);
-    if (code == CLI_OK) code = check_time(o, n, seconds, saved.steps);
-    return code == CLI_OK ? check(o) : code;
+/* A length given now takes the place of the run's, of whatever kind that is. */
+static void replace_length(train_options *o, const train_options *given) {
+    if (given->steps) o->epochs = 0;
+    if (given->epochs > 0) {
+        o->steps = 0;
+        o->seconds = 0;
+    }
 }
 
+/* The run's own settings, and over them those given now, which win where they may. */
+static int go_on(train_options *o, notes *n, inputs *in) {
+    const train_options given = *o;
+    train_options saved = train_defaults(o->command);
+    saved.out = o->out;
+    if (train_load_settings(&saved, n, &in->paths)) return cli_failed(o->command);
+    int code = check_kind(o, n, train_kind_of(&given));
+    *o = saved;
+    o->folder = given.folder;
+    if (code == CLI_OK) code = take_inputs(o, in, &in->files[1]);
+    if (code == CLI_OK) code = train_check_lasting(o, &saved);
+    if (code == CLI_OK) code = check_time(o, n, given.seconds, saved.steps);
+    replace_length(o, &given);
+    return code == CLI_OK ? train_check(o) : code;
+}
+
+/* ---- the command ---- */
+
 static int run(train_options *o) {
+    train_fill_defaults(o);
+    if (o->print_config) return train_print_settings(stdout, o), CLI_OK;
     if (o->threads && fac_set_num_threads((int)o->threads)) return cli_failed(o->command);
-    if (!o->batch) o->batch = o->images ? 64 : 32;
-    if (o->lr < 0) o->lr = o->images ? 0.001 : 0.01;
-    if (!o->steps && o->seconds <= 0) o->steps = 500;
     fac_manual_seed((uint64_t)o->seed);
     FAC_SCOPE(s);
-    return o->images ? train_images(o) : train_text(o);
+    return o->images ? train_images(o) : o->csv ? train_csv(o) : train_text(o);
 }
 
 static int train(const cli_command *self, int argc, char **argv) {
-    const char **given = calloc((size_t)argc, sizeof *given), **saved = NULL;
-    if (!given) {
+    inputs in = {.argc = argc, .argv = argv, .operands = calloc((size_t)argc, sizeof *in.operands)};
+    if (!in.operands) {
         fac_error_set(FAC_ERR_MEMORY, "no memory for the arguments");
         return cli_failed(self);
     }
     notes n = {0};
-    train_options o = {.command = self,
-                       .out = "runs/last",
-                       .warmup = 50,
-                       .eval_every = 50,
-                       .save_every = 100,
-                       .seed = 1,
-                       .sample = 400,
-                       .context = 64,
-                       .dim = 128,
-                       .heads = 4,
-                       .layers = 4,
-                       .vocab = 4096,
-                       .lr = -1, /* not given */
-                       .clip = 1,
-                       .weight_decay = 0.01};
+    train_options o = train_defaults(self);
     run_folder folder = {.lock = -1};
-    int code = parse(&o, given, argc, argv);
-    if (code == CLI_OK && o.steps && o.seconds > 0)
-        code = cli_usage_error(self, "--steps says how long, or --seconds; not both");
-    if (code == CLI_OK && !o.resume) code = check(&o);
+    int code = take_inputs(&o, &in, &in.files[0]);
+    if (code == CLI_OK && !o.resume) code = train_check(&o);
     signal(SIGXFSZ, SIG_IGN); /* a limit on the size of files is an error as a full disk is */
     if (code == CLI_OK && take_folder(&o, &folder)) code = cli_failed(self);
-    if (code == CLI_OK && o.resume) code = go_on(&o, &n, &saved, given, argc, argv);
+    if (code == CLI_OK && o.resume) code = go_on(&o, &n, &in);
     if (code == CLI_OK) code = run(&o);
     run_leave(&folder);
     notes_free(&n);
-    free(saved);
-    free(given);
+    for (int i = 0; i < 2; i++) config_free(&in.files[i]);
+    free(in.paths);
+    free(in.operands);
     return code;
 }
 
-const cli_command cli_train = {"train", "train a small GPT on text, or an image classifier", HELP, train};
+const cli_command cli_train = {"train", "train a model on text, images or a table", HELP, train};

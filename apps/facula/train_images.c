@@ -1,146 +1,108 @@
-/* Training an image classifier on IDX files: two convolutions with pooling, two linear layers. */
-#include "train.h"
-#include <math.h>
+/* Training an image classifier: two convolutions with pooling, two linear layers. */
+#include "image_files.h"
+#include "report.h"
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct image_data {
-    fac_tensor *images, *labels;           /* [N, H, W] u8, [N] u8: kept */
-    fac_tensor *test_images, *test_labels; /* NULL: the last tenth of the training files was held out */
-    int64_t n_train, height, width, classes;
-    fac_loader *loader;
-    int64_t taken; /* batches of the present epoch */
-    int64_t epoch;
+    samples s; /* first: it is what samples.h takes */
+    class_names names;
+    int64_t channels, height, width;
+    char number[24]; /* of a class that has no name */
 } image_data;
 
-/* [N, H, W] bytes -> [N, 1, H, W] floats around zero. */
-static fac_tensor *as_input(const image_data *d, fac_tensor *bytes) {
-    fac_tensor *x = fac_to(bytes, .dtype = FAC_F32);
-    return fac_sub(fac_div(fac_view(x, FAC_INTS(-1, 1, d->height, d->width)), 127.5), 1.0);
+/* Bytes -> floats around zero. */
+static fac_tensor *as_input(const samples *s, fac_tensor *bytes) {
+    (void)s;
+    return fac_sub(fac_div(fac_to(bytes, .dtype = FAC_F32), 127.5), 1.0);
 }
 
-static fac_tensor *as_target(fac_tensor *labels) { return fac_to(labels, .dtype = FAC_I64); }
-
-static fac_tensor *batch_loss(train_job *j) {
-    image_data *d = j->data;
-    fac_tensor *columns[2];
-    while (!fac_loader_next(d->loader, columns)) {
-        if (fac_error()) return NULL;
-        d->epoch++;
-        d->taken = 0;
-    }
-    d->taken++;
-    fac_tensor *x = train_on_device(j, as_input(d, columns[0])), *y = train_on_device(j, as_target(columns[1]));
-    return fac_cross_entropy(fac_forward(j->model, x), y);
+static const char *class_name(const void *s, int64_t k) {
+    const image_data *d = s;
+    if (k < d->names.n) return d->names.v[k];
+    char *number = (char *)(uintptr_t)d->number;
+    snprintf(number, sizeof d->number, "%lld", (long long)k);
+    return number;
 }
 
-static void save_order(train_job *j) {
-    const image_data *d = j->data;
-    notes_set_int(&j->notes, "epoch", d->epoch);
-    notes_set_int(&j->notes, "taken", d->taken);
-}
-
-/* Goes to the start of the epoch and passes over the batches that were used. */
-static void load_order(train_job *j) {
-    image_data *d = j->data;
-    d->epoch = notes_int(&j->notes, "epoch");
-    d->taken = notes_int(&j->notes, "taken");
-    fac_loader_start(d->loader, d->epoch);
-    for (int64_t i = 0; i < d->taken && !fac_error(); i++) {
-        FAC_SCOPE(s);
-        fac_tensor *columns[2];
-        if (!fac_loader_next(d->loader, columns)) break;
-    }
-}
-
-/* Always on all of them. */
-static fac_status validate(train_job *j, bool whole, double *out_loss, double *extra) {
-    (void)whole;
-    const image_data *d = j->data;
-    const int64_t n = fac_tensor_size(d->test_labels, 0), chunk = 256;
-    double loss = 0, right = 0;
-    for (int64_t i = 0; i < n && !fac_error(); i += chunk) {
-        FAC_SCOPE(s);
-        const int64_t k = n - i < chunk ? n - i : chunk;
-        fac_tensor *y = train_on_device(j, as_target(fac_narrow(d->test_labels, 0, i, k)));
-        fac_tensor *x = train_on_device(j, as_input(d, fac_narrow(d->test_images, 0, i, k)));
-        fac_tensor *logits = fac_forward(j->model, x);
-        loss += fac_item(fac_cross_entropy(logits, y)) * (double)k;
-        right += fac_item(fac_sum(fac_eq(fac_argmax(logits, .dim = 1), y)));
-    }
-    *out_loss = loss / (double)n;
-    *extra = right / (double)n;
+/* A part of an image that is larger by a quarter, at a place of its own for each time that it is seen, and for half of them its
+   mirror image. */
+static fac_status augment(void *context, const fac_sample *at, fac_tensors in, fac_tensor **out) {
+    const image_data *d = context;
+    const int64_t h = d->height, w = d->width;
+    fac_tensor *larger = fac_image_resize(in.v[0], h + h / 4, w + w / 4);
+    fac_tensor *part = fac_image_random_crop(larger, h, w, at->seed);
+    out[0] = fac_image_random_flip(part, at->seed ^ 0x5bd1e995);
+    out[1] = in.v[1];
     return fac_error();
 }
 
 /* ---- files ---- */
-
-static fac_status read_pair(const char *images, const char *labels, fac_tensor **out_images, fac_tensor **out_labels) {
-    FAC_SCOPE(s);
-    fac_tensor *x = fac_idx_read(images), *y = x ? fac_idx_read(labels) : NULL;
-    if (!y) return fac_error();
-    if (fac_tensor_ndim(x) != 3 || fac_tensor_dtype(x) != FAC_U8)
-        return fac_error_set(FAC_ERR_FORMAT, "'%s' does not hold images: three dimensions of bytes", images);
-    if (fac_tensor_ndim(y) != 1 || fac_tensor_dtype(y) != FAC_U8)
-        return fac_error_set(FAC_ERR_FORMAT, "'%s' does not hold labels: one dimension of bytes", labels);
-    const int64_t n = fac_tensor_size(x, 0), m = fac_tensor_size(y, 0);
-    if (n != m || n == 0)
-        return fac_error_set(FAC_ERR_SHAPE, "'%s' holds %lld %s, '%s' %lld %s", images, (long long)n,
-                             cli_word(n, "image", "images"), labels, (long long)m, cli_word(m, "label", "labels"));
-    *out_images = fac_keep(x);
-    *out_labels = fac_keep(y);
-    return FAC_OK;
-}
 
 static fac_tensor *part(fac_tensor *t, int64_t begin, int64_t n) {
     FAC_SCOPE(s);
     return fac_keep(fac_clone(fac_narrow(t, 0, begin, n)));
 }
 
-/* Without test files the last tenth is held out. */
-static fac_status hold_out(image_data *d) {
-    const int64_t n = fac_tensor_size(d->images, 0), m = n / 10;
+/* The last tenth of IDX files. */
+static fac_status hold_out_end(samples *s) {
+    const int64_t n = fac_tensor_size(s->x, 0), m = n / 10;
     if (m < 1)
         return fac_error_set(FAC_ERR_ARGUMENT,
                              "%lld %s too few to hold a tenth out; give --test-images and --test-labels", (long long)n,
                              cli_word(n, "image is", "images are"));
-    d->test_images = part(d->images, n - m, m);
-    d->test_labels = part(d->labels, n - m, m);
-    fac_tensor *x = part(d->images, 0, n - m), *y = part(d->labels, 0, n - m);
-    fac_release(d->images);
-    fac_release(d->labels);
-    d->images = x;
-    d->labels = y;
+    s->test_x = part(s->x, n - m, m);
+    s->test_y = part(s->y, n - m, m);
+    fac_tensor *x = part(s->x, 0, n - m), *y = part(s->y, 0, n - m);
+    fac_release(s->x);
+    fac_release(s->y);
+    s->x = x;
+    s->y = y;
     return fac_error();
 }
 
-static fac_status open_images(image_data *d, const train_options *o) {
-    FAC_SCOPE(s);
-    fac_status st = read_pair(o->images, o->labels, &d->images, &d->labels);
+static fac_status read_idx(image_data *d, const train_options *o) {
+    samples *s = &d->s;
+    fac_status st = image_idx_read(o->images, o->labels, &s->x, &s->y);
     if (!st && o->test_images)
-        st = read_pair(o->test_images, o->test_labels, &d->test_images, &d->test_labels);
+        st = image_idx_read(o->test_images, o->test_labels, &s->test_x, &s->test_y);
     else if (!st)
-        st = hold_out(d);
+        st = hold_out_end(s);
     if (st) return st;
-    d->n_train = fac_tensor_size(d->images, 0);
-    d->height = fac_tensor_size(d->images, 1);
-    d->width = fac_tensor_size(d->images, 2);
-    d->classes = fac_item_int(fac_max(d->labels)) + 1;
-    if (fac_item_int(fac_max(d->test_labels)) >= d->classes)
-        return fac_error_set(FAC_ERR_FORMAT, "the test labels have classes that the training labels lack");
-    if (d->height < 4 || d->width < 4 || fac_tensor_size(d->test_images, 1) != d->height ||
-        fac_tensor_size(d->test_images, 2) != d->width)
-        return fac_error_set(FAC_ERR_SHAPE, "images should all be of one size, at least 4 by 4");
-    fac_tensor *columns[] = {d->images, d->labels};
-    d->loader = fac_loader_new(fac_tensors_of(columns, 2), .batch_size = o->batch, .shuffle = true, .seed = o->seed);
+    s->classes = fac_item_int(fac_max(s->y)) + 1;
+    if (fac_item_int(fac_max(s->test_y)) >= s->classes)
+        fac_error_set(FAC_ERR_FORMAT, "the test labels have classes that the training labels lack");
     return fac_error();
 }
 
-/* A resumed run must see images of the same size and as many classes, which its model is made by. */
+static fac_status read_folders(image_data *d, const train_options *o) {
+    samples *s = &d->s;
+    fac_status st = image_folder_read(o->images, o, &d->names, &s->x, &s->y);
+    if (!st && o->test_images)
+        st = image_folder_read(o->test_images, o, &d->names, &s->test_x, &s->test_y);
+    else if (!st)
+        st = samples_split(s, "images");
+    s->classes = d->names.n;
+    return st;
+}
+
+static fac_status check_sizes(image_data *d) {
+    const samples *s = &d->s;
+    d->channels = fac_tensor_size(s->x, 1);
+    d->height = fac_tensor_size(s->x, 2);
+    d->width = fac_tensor_size(s->x, 3);
+    if (d->height < 4 || d->width < 4 || fac_tensor_size(s->test_x, 2) != d->height ||
+        fac_tensor_size(s->test_x, 3) != d->width)
+        return fac_error_set(FAC_ERR_SHAPE, "images should all be of one size, at least 4 by 4");
+    return fac_error();
+}
+
+/* A resumed run must see images of the same size and the same classes, which its model is made by. */
 static fac_status keep_shape(train_job *j, const image_data *d) {
     const struct {
         const char *key;
         int64_t is;
-    } shape[] = {{"height", d->height}, {"width", d->width}, {"classes", d->classes}};
+    } shape[] = {{"height", d->height}, {"width", d->width}, {"classes", d->s.classes}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
         const bool known = notes_get(&j->notes, shape[i].key) != NULL;
         const int64_t then = known ? notes_int(&j->notes, shape[i].key) : shape[i].is;
@@ -152,41 +114,98 @@ static fac_status keep_shape(train_job *j, const image_data *d) {
     return fac_error();
 }
 
+/* One name a line. */
+static fac_status keep_names(train_job *j, const image_data *d) {
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = d->names.n ? open_memstream(&text, &n) : NULL;
+    if (!f) return fac_error();
+    for (int64_t k = 0; k < d->names.n; k++) fprintf(f, "%s\n", d->names.v[k]);
+    if (fclose(f) == 0) notes_set(&j->notes, "class_names", text);
+    free(text);
+    return fac_error();
+}
+
 static fac_module *classifier_new(const image_data *d, const train_options *o) {
     const int64_t features = 32 * (d->height / 4) * (d->width / 4);
-    return fac_sequential(fac_conv2d_new(1, 16, FAC_INTS(3), .padding = 1), fac_relu_new(), fac_max_pool2d_new(2),
-                          fac_conv2d_new(16, 32, FAC_INTS(3), .padding = 1), fac_relu_new(), fac_max_pool2d_new(2),
-                          fac_flatten_new(), fac_linear_new(features, 128), fac_relu_new(), fac_dropout_new(o->dropout),
-                          fac_linear_new(128, d->classes));
+    return fac_sequential(fac_conv2d_new(d->channels, 16, FAC_INTS(3), .padding = 1), fac_relu_new(),
+                          fac_max_pool2d_new(2), fac_conv2d_new(16, 32, FAC_INTS(3), .padding = 1), fac_relu_new(),
+                          fac_max_pool2d_new(2), fac_flatten_new(), fac_linear_new(features, 128), fac_relu_new(),
+                          fac_dropout_new(o->dropout), fac_linear_new(128, d->s.classes));
 }
 
 static fac_status make(train_job *j) {
+    FAC_SCOPE(s);
     image_data *d = j->data;
     const train_options *o = j->options;
-    fac_status st = open_images(d, o);
+    fac_status st = o->labels ? read_idx(d, o) : read_folders(d, o);
+    if (!st) st = check_sizes(d);
     if (!st) st = keep_shape(j, d);
+    if (!st) st = keep_names(j, d);
+    if (!st) st = samples_open(&d->s, j, o->augment ? augment : NULL);
     if (st) return st;
-    if (!(j->model = classifier_new(d, o))) return fac_error();
-    j->optimizer = fac_adamw_new(j->model, o->lr, .weight_decay = o->weight_decay);
+    j->model = classifier_new(d, o);
     return fac_error();
 }
 
 static void describe(const train_job *j) {
     const image_data *d = j->data;
     const int64_t parameters = fac_module_parameter_count(j->model);
-    printf("images: %lld to train on, %lld held out, %lldx%lld, %lld %s\nmodel: %lld %s\n", (long long)d->n_train,
-           (long long)fac_tensor_size(d->test_labels, 0), (long long)d->height, (long long)d->width,
-           (long long)d->classes, cli_word(d->classes, "class", "classes"), (long long)parameters,
+    printf("images: %lld to train on, %lld held out, %lldx%lld, %lld %s\nmodel: %lld %s\n", (long long)d->s.n,
+           (long long)fac_tensor_size(d->s.test_y, 0), (long long)d->height, (long long)d->width,
+           (long long)d->s.classes, cli_word(d->s.classes, "class", "classes"), (long long)parameters,
            cli_word(parameters, "parameter", "parameters"));
+}
+
+/* ---- report ---- */
+
+static void put_figure(FILE *f, const image_data *d, int64_t i, int64_t said) {
+    const samples *s = &d->s;
+    const int64_t is = ((const int64_t *)fac_tensor_data(s->test_y))[i], size = d->channels * d->height * d->width;
+    fprintf(f, "<figure class='%s'>", said == is ? "right" : "wrong");
+    report_image(f, (const uint8_t *)fac_tensor_data(s->test_x) + i * size, d->channels, d->height, d->width);
+    fputs("<figcaption><b>", f);
+    report_text(f, class_name(d, said));
+    fputs("</b>", f);
+    if (said != is) {
+        fputs("<br>is ", f);
+        report_text(f, class_name(d, is));
+    }
+    fputs("</figcaption></figure>\n", f);
+}
+
+/* Up to `most` images, spread over all that are held out, whose prediction is right, or is not. */
+static void put_gallery(FILE *f, const image_data *d, const int64_t *said, bool right, int most) {
+    const int64_t n = fac_tensor_size(d->s.test_y, 0), *is = fac_tensor_data(d->s.test_y);
+    int64_t found = 0, passed = 0;
+    for (int64_t i = 0; i < n; i++) found += (said[i] == is[i]) == right;
+    const int64_t every = found > most ? found / most : 1;
+    fprintf(f, "<h3>%s: %lld of %lld</h3>\n<div class='gallery'>\n", right ? "Right" : "Wrong", (long long)found,
+            (long long)n);
+    for (int64_t i = 0; i < n && most > 0; i++) {
+        if ((said[i] == is[i]) != right || passed++ % every != 0) continue;
+        put_figure(f, d, i, said[i]);
+        most--;
+    }
+    fputs("</div>\n", f);
+}
+
+static fac_status report(train_job *j, FILE *f) {
+    const image_data *d = j->data;
+    fac_tensor *logits = samples_predict(j), *said = logits ? fac_argmax(logits, .dim = 1) : NULL;
+    if (!said || samples_report_classes(j, f, logits)) return fac_error();
+    if (d->channels != 1 && d->channels != 3) return FAC_OK;
+    report_section(f, "Images that were held out");
+    put_gallery(f, d, fac_tensor_data(said), false, 16);
+    put_gallery(f, d, fac_tensor_data(said), true, 16);
+    fputs("</section>\n", f);
+    return fac_error();
 }
 
 static void release(void *data) {
     image_data *d = data;
-    fac_loader_release(d->loader);
-    fac_release(d->images);
-    fac_release(d->labels);
-    fac_release(d->test_images);
-    fac_release(d->test_labels);
+    samples_close(&d->s);
+    class_names_free(&d->names);
 }
 
 static const train_kind images_kind = {.name = "images",
@@ -194,17 +213,21 @@ static const train_kind images_kind = {.name = "images",
                                        .measure = "test loss",
                                        .loss_name = "loss",
                                        .axis = "cross entropy, nats",
+                                       .extra = "accuracy",
+                                       .percent = true,
                                        .parts = 1,
                                        .make = make,
                                        .describe = describe,
-                                       .loss = batch_loss,
-                                       .validate = validate,
-                                       .save_order = save_order,
-                                       .load_order = load_order,
+                                       .loss = samples_loss,
+                                       .validate = samples_validate,
+                                       .save_order = samples_save_order,
+                                       .load_order = samples_load_order,
+                                       .example = samples_example,
+                                       .report = report,
                                        .release = release};
 
 int train_images(const train_options *o) {
-    image_data d = {0};
+    image_data d = {.s = {.input = as_input, .class_name = class_name}};
     return train_run(
         &(train_job){.kind = &images_kind, .options = o, .units_per_step = o->batch, .scale = 1, .data = &d});
 }

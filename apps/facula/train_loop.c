@@ -1,8 +1,13 @@
 /* The training loop, and the log and picture it leaves behind. */
+#include "early.h"
 #include "log.h"
 #include "plan.h"
-#include "train.h"
+#include "report.h"
+#include "tensorboard.h"
+#include "train_settings.h"
+#include "train_step.h"
 #include <math.h>
+#include <unistd.h>
 
 #define USED_NOTE "seconds_used"
 
@@ -19,26 +24,22 @@ typedef struct loop {
     run_log log;
     progress bar;
     plan plan;
+    early early;
+    board board;
     int64_t step, first, saved, validated; /* saved: -1 before the first checkpoint */
-    double loss, valid, extra, first_valid;
+    double loss, norm, rate, valid, extra, first_valid;
     double validating; /* seconds that the last validation took */
 } loop;
 
-static bool finished(const loop *l) { return l->plan.steps > 0 && l->step >= l->plan.steps; }
+static bool all_steps(const loop *l) { return l->plan.steps > 0 && l->step >= l->plan.steps; }
+static bool finished(const loop *l) { return all_steps(l) || early_over(&l->early); }
 
 static fac_status one_step(loop *l) {
-    train_job *j = l->j;
-    const train_options *o = j->options;
-    FAC_SCOPE(s);
-    fac_optimizer_set_lr(j->optimizer, plan_rate(&l->plan, l->step));
-    fac_optimizer_zero_grad(j->optimizer);
-    fac_tensor *loss = j->kind->loss(j);
-    if (!loss) return fac_error();
-    fac_status st = fac_backward(loss);
-    if (!st && o->clip > 0) st = fac_clip_grad_norm(fac_optimizer_parameters(j->optimizer), o->clip);
-    if (!st) st = fac_optimizer_step(j->optimizer);
-    l->loss = fac_item(loss) * j->scale;
-    if (!st && !isfinite(l->loss))
+    l->rate = plan_rate(&l->plan, l->step);
+    fac_status st = step_take(l->j, l->rate, &l->loss, &l->norm);
+    /* A scale that is too large for f16 comes down by itself. */
+    const bool scaling = l->j->scaler && fac_grad_scaler_get_scale(l->j->scaler) >= 1;
+    if (!st && !isfinite(l->loss) && !scaling)
         st = fac_error_set(FAC_ERR_ARGUMENT, "the loss became %g at step %lld; try a smaller --lr", l->loss,
                            (long long)l->step);
     return st ? st : fac_error();
@@ -48,11 +49,13 @@ static fac_status validate(loop *l, bool whole) {
     FAC_SCOPE(s);
     FAC_NO_GRAD(g);
     const double begin = progress_seconds(&l->bar);
-    fac_module_train(l->j->model, false);
+    fac_module_train(l->j->shown, false);
+    fac_autocast_guard cast = step_autocast(l->j);
     fac_status st = l->j->kind->validate(l->j, whole, &l->valid, &l->extra);
+    fac_autocast_end(&cast);
     l->validating = progress_seconds(&l->bar) - begin;
     l->validated = l->step;
-    fac_module_train(l->j->model, true);
+    fac_module_train(l->j->shown, true);
     if (isnan(l->first_valid)) {
         l->first_valid = l->valid;
         notes_set_double(&l->j->notes, "first_valid", l->valid);
@@ -69,17 +72,33 @@ double train_seconds_used(const notes *n) {
     return 0;
 }
 
+static checkpoint_parts parts_of(const train_job *j) {
+    return (checkpoint_parts){j->model, j->averaged, j->optimizer, j->scaler};
+}
+
 /* The log goes to the disk first: a checkpoint never speaks of steps whose rows could still be lost. */
 static fac_status save(loop *l) {
     train_job *j = l->j;
+    const checkpoint_parts parts = parts_of(j);
     notes_set_int(&j->notes, "step", l->step);
     if (l->plan.steps == 0) notes_set_double(&j->notes, USED_NOTE, elapsed(l));
     j->kind->save_order(j);
+    early_save(&l->early, &j->notes);
     fac_status st = log_flush(&l->log);
-    if (!st) st = checkpoint_save(j->options->out, j->model, j->optimizer, &j->notes);
+    if (!st) st = board_flush(&l->board);
+    if (!st) st = checkpoint_save(j->options->out, CHECKPOINT_NAME, &parts, &j->notes);
     if (st) return st;
     l->saved = l->step;
     return draw(&l->log, j);
+}
+
+/* The weights that validated best so far, without what a run goes on from. */
+static fac_status save_best(loop *l) {
+    train_job *j = l->j;
+    notes_set_int(&j->notes, "step", l->step);
+    j->kind->save_order(j);
+    early_save(&l->early, &j->notes);
+    return checkpoint_save(j->options->out, BEST_NAME, &(checkpoint_parts){.model = j->shown}, &j->notes);
 }
 
 /* Steps in a second, since this process began to train. */
@@ -108,7 +127,7 @@ static void decide(loop *l) {
         notes_set_int(&l->j->notes, "steps", l->plan.steps);
 }
 
-static bool due(int64_t step, int64_t every, int64_t last) { return step == last || (every > 0 && step % every == 0); }
+static bool due(int64_t step, int64_t every, bool last) { return last || (every > 0 && step % every == 0); }
 
 static fac_status glimpse(loop *l) {
     FAC_SCOPE(s);
@@ -116,14 +135,38 @@ static fac_status glimpse(loop *l) {
     return l->j->kind->glimpse(l->j, l->step);
 }
 
+/* What is validated on the way is compared; at the end of training text it is the whole, which is another figure. Where that is the end
+   since nothing was gained, the whole is measured after all. */
+static fac_status evaluate(loop *l, bool last) {
+    const bool whole = last || l->j->kind->parts == 1;
+    fac_status st = validate(l, whole);
+    if (st || l->early.patience == 0 || (whole && l->j->kind->parts > 1)) return st;
+    if (early_take(&l->early, l->step, l->valid)) return save_best(l);
+    return early_over(&l->early) && !whole ? validate(l, true) : FAC_OK;
+}
+
+static fac_status put_scalars(loop *l, bool validated) {
+    const train_job *j = l->j;
+    const double scale = j->scaler ? fac_grad_scaler_get_scale(j->scaler) : NAN;
+    const board_scalar v[] = {{"loss/training", l->loss},
+                              {"learning_rate", l->rate},
+                              {"gradient_norm", l->norm},
+                              {"gradient_scale", scale},
+                              {"loss/validation", validated ? l->valid : NAN},
+                              {j->kind->extra ? j->kind->extra : "", validated && j->kind->extra ? l->extra : NAN},
+                              {"units_per_second", validated ? speed(l) * (double)j->units_per_step : NAN}};
+    return board_put(&l->board, l->step, v, sizeof v / sizeof *v);
+}
+
 /* After a step: validate, log and save as the settings say. */
 static fac_status after_step(loop *l) {
     const train_options *o = l->j->options;
-    const bool evaluate = due(l->step, o->eval_every, l->plan.steps);
-    fac_status st = evaluate ? validate(l, l->step == l->plan.steps) : FAC_OK;
-    if (!st) st = log_put(&l->log, (plot_point){l->step, l->loss, evaluate ? l->valid : NAN});
+    const bool validated = due(l->step, o->eval_every, all_steps(l));
+    fac_status st = validated ? evaluate(l, all_steps(l)) : FAC_OK;
+    if (!st) st = log_put(&l->log, (plot_point){l->step, l->loss, validated ? l->valid : NAN});
+    if (!st) st = put_scalars(l, validated);
     if (!st) decide(l);
-    if (!st && due(l->step, o->save_every, l->plan.steps)) st = save(l);
+    if (!st && due(l->step, o->save_every, finished(l))) st = save(l);
     const bool look = l->j->kind->glimpse && !o->quiet && o->sample_every > 0 && l->step % o->sample_every == 0;
     if (!st && look && !finished(l)) st = glimpse(l);
     show(l);
@@ -159,6 +202,7 @@ static fac_status go_on(loop *l) {
     if (l->step > 0) l->first_valid = notes_double(&j->notes, "first_valid");
     if (!fac_error() && l->step < 0)
         fac_error_set(FAC_ERR_FORMAT, "the checkpoint is of step %lld, which is impossible", (long long)l->step);
+    early_load(&l->early, &j->notes);
     j->kind->load_order(j);
     j->used = l->plan.steps == 0 ? train_seconds_used(&j->notes) : 0;
     j->started -= j->used;
@@ -174,45 +218,133 @@ static fac_status open_files(loop *l) {
     const train_options *o = j->options;
     fac_status st = o->resume ? log_resume(&l->log, o->out, last_row(l)) : begin(l);
     if (!st) o->folder->begun = true;
+    if (!st && o->tensorboard) st = board_open(&l->board, o->tensorboard, o->resume ? l->step : -1);
     return st || !j->kind->write_beside ? st : j->kind->write_beside(j);
+}
+
+static void print_figures(const loop *l) {
+    const train_kind *k = l->j->kind;
+    if (isnan(l->valid)) return;
+    printf("%s %.4f", k->measure, l->valid);
+    if (l->validated != l->step) printf(" after %lld", (long long)l->validated);
+    if (l->validated > 0) printf(", from %.4f at the start", l->first_valid);
+    if (k->extra && !isnan(l->extra))
+        printf(k->percent ? "; %s %.2f%%" : "; %s %.4f", k->extra, l->extra * (k->percent ? 100 : 1));
+    if (l->early.step > 0)
+        printf("\nbest %.4f after %lld, kept in " BEST_NAME, l->early.best, (long long)l->early.step);
 }
 
 static void summary(const loop *l) {
     const train_options *o = l->j->options;
     char clock[32];
     if (o->quiet) return;
-    printf("%s after %lld %s, %s\n", finished(l) ? "finished" : "stopped", (long long)l->step,
-           cli_word(l->step, "step", "steps"), progress_clock(elapsed(l), clock, sizeof clock));
-    if (!isnan(l->valid)) printf("%s %.4f", l->j->kind->measure, l->valid);
-    if (!isnan(l->valid) && l->validated != l->step) printf(" after %lld", (long long)l->validated);
-    if (!isnan(l->valid) && l->validated > 0) printf(", from %.4f at the start", l->first_valid);
-    if (!isnan(l->extra)) printf("; accuracy %.2f%%", 100 * l->extra);
-    printf("\nrun folder: %s (checkpoint.safetensors, log.tsv, loss.svg)\n", o->out);
+    printf("%s after %lld %s, %s\n",
+           all_steps(l)  ? "finished"
+           : finished(l) ? "stopped early"
+                         : "stopped",
+           (long long)l->step, cli_word(l->step, "step", "steps"), progress_clock(elapsed(l), clock, sizeof clock));
+    print_figures(l);
+    printf("\nrun folder: %s (checkpoint.safetensors, log.tsv, loss.svg%s)\n", o->out,
+           o->no_report ? "" : ", " REPORT_NAME);
     if (!finished(l)) printf("go on with: %s train --resume --out %s\n", cli_program, o->out);
+}
+
+static plan plan_of(const train_job *j) {
+    const train_options *o = j->options;
+    return (plan){.shape = plan_kind(o->schedule),
+                  .peak = o->lr,
+                  .warmup = o->warmup,
+                  .floor = o->lr_floor,
+                  .every = o->lr_every,
+                  .gamma = o->lr_gamma,
+                  .steps = j->steps,
+                  .seconds = o->seconds};
+}
+
+/* What is shown and reported is computed on the CPU. */
+static fac_status leave_device(train_job *j) {
+    fac_status st = fac_module_cpu(j->model);
+    if (!st && j->averaged) st = fac_module_cpu(j->averaged);
+    j->device = fac_device_parse("cpu");
+    return st;
+}
+
+static fac_status report(loop *l) {
+    const train_job *j = l->j;
+    const double seconds = l->step > l->first ? progress_seconds(&l->bar) : 0;
+    const report_figures r = {.points = l->log.v,
+                              .n_points = l->log.n,
+                              .plan = l->plan,
+                              .step = l->step,
+                              .first = l->first,
+                              .seconds = seconds,
+                              .units = speed(l) * (double)j->units_per_step,
+                              .valid = l->valid,
+                              .first_valid = l->first_valid,
+                              .extra = l->extra,
+                              .best = l->early.best,
+                              .best_step = l->early.step,
+                              .end = all_steps(l)  ? "finished"
+                                     : finished(l) ? "stopped early"
+                                                   : "stopped"};
+    fac_status st = leave_device(l->j);
+    return st || j->options->no_report ? st : report_write(l->j, &r);
+}
+
+/* The report of a run that has ended, if it was not written then: a full disk may be the reason. */
+static fac_status report_later(loop *l) {
+    const train_options *o = l->j->options;
+    char path[4096];
+    fac_status st = run_path(o->out, REPORT_NAME, path, sizeof path);
+    if (st || o->no_report || access(path, F_OK) == 0) return st;
+    progress_start(&l->bar, stderr, l->first, true);
+    st = log_resume(&l->log, o->out, l->step);
+    if (!st) st = validate(l, true);
+    if (!st) st = report(l);
+    log_close(&l->log);
+    return st;
+}
+
+/* A run that has come to its end before. */
+static int nothing_left(loop *l) {
+    const train_options *o = l->j->options;
+    const char *word = cli_word(l->step, "step", "steps");
+    if (report_later(l)) return cli_failed(o->command);
+    if (o->quiet) return CLI_OK;
+    if (all_steps(l))
+        printf("the run has its %lld %s; --steps N goes further\n", (long long)l->step, word);
+    else
+        printf("the run stopped early after %lld %s; a larger --patience N goes further\n", (long long)l->step, word);
+    return CLI_OK;
 }
 
 /* Trains what has been made. */
 static int train(train_job *j) {
-    loop l = {.j = j, .saved = -1, .loss = NAN, .valid = NAN, .extra = NAN, .first_valid = NAN};
+    loop l = {.j = j,
+              .saved = -1,
+              .loss = NAN,
+              .norm = NAN,
+              .valid = NAN,
+              .extra = NAN,
+              .first_valid = NAN,
+              .early = {j->options->patience, j->options->least_gain, NAN, 0, 0}};
     const train_options *o = j->options;
-    l.plan = (plan){o->lr, o->warmup, o->steps, o->seconds};
+    l.plan = plan_of(j);
     l.log = RUN_LOG_CLOSED;
     fac_status st = o->resume ? go_on(&l) : FAC_OK;
     l.first = l.step;
-    if (!st && l.step > 0 && finished(&l)) {
-        if (!o->quiet)
-            printf("the run has its %lld %s; --steps N goes further\n", (long long)l.step,
-                   cli_word(l.step, "step", "steps"));
-        return CLI_OK;
-    }
+    if (!st && l.step > 0 && finished(&l)) return nothing_left(&l);
     cli_catch_stop(true);
     if (!st) st = open_files(&l);
     progress_start(&l.bar, stderr, l.first, o->quiet);
     if (!st) st = steps(&l);
     progress_clear(&l.bar);
     cli_catch_stop(false);
+    if (!st) st = report(&l);
+    if (st) cli_failed(o->command);
+    board_close(&l.board);
     log_close(&l.log);
-    if (st) return cli_failed(o->command);
+    if (st) return CLI_FAILED;
     summary(&l);
     return finished(&l) ? CLI_OK : 130;
 }
@@ -226,13 +358,26 @@ static fac_status choose_device(train_job *j) {
     return fac_set_device(j->device);
 }
 
+/* How many steps: as many as are given, or as the epochs have. */
+static void count_steps(train_job *j) {
+    const train_options *o = j->options;
+    j->steps = o->steps;
+    j->units_per_step *= o->accumulate;
+    if (o->epochs <= 0 || o->steps) return;
+    j->steps = (int64_t)fmax(ceil(o->epochs * (double)j->epoch / (double)o->accumulate), 1);
+}
+
 static fac_status make(train_job *j) {
     const train_options *o = j->options;
     fac_status st = choose_device(j);
     if (!st && o->resume) st = checkpoint_read_notes(o->out, &j->notes);
     if (!st) st = j->kind->make(j);
     if (!st) st = fac_module_to(j->model, .device = j->device);
-    if (!st && o->resume) st = checkpoint_load(o->out, j->model, j->optimizer);
+    if (!st) st = step_prepare(j);
+    if (st) return st;
+    const checkpoint_parts parts = parts_of(j);
+    count_steps(j);
+    if (o->resume) st = checkpoint_load(o->out, &parts);
     return st ? st : train_save_settings(&j->notes, o, j->kind->name);
 }
 
@@ -246,9 +391,11 @@ int train_run(train_job *j) {
         fflush(stdout);
     }
     if (code == CLI_OK) code = train(j);
-    if (code == CLI_OK && !o->quiet && j->kind->show && (fac_module_cpu(j->model) || j->kind->show(j)))
+    if (code == CLI_OK && !o->quiet && j->kind->show && (leave_device(j) || j->kind->show(j)))
         code = cli_failed(o->command);
+    fac_grad_scaler_release(j->scaler);
     fac_optimizer_release(j->optimizer);
+    fac_module_release(j->averaged);
     fac_module_release(j->model);
     j->kind->release(j->data);
     notes_free(&j->notes);

@@ -1,6 +1,8 @@
 /* Training a small GPT on text. */
 #include "gpt.h"
 #include "muon.h"
+#include "optimizers.h"
+#include "report.h"
 #include "run_vocab.h"
 #include "sample.h"
 #include "train.h"
@@ -38,7 +40,7 @@ static fac_status validate(train_job *j, bool whole, double *out_loss, double *e
         fac_tensor *x, *y;
         const int64_t begin = rest.begin;
         if (!fac_corpus_next(d->corpus, &rest, WINDOWS, context, &x, &y)) return fac_error();
-        nats += fac_item(gpt_loss(j->model, train_on_device(j, x), train_on_device(j, y), FAC_REDUCTION_SUM));
+        nats += fac_item(gpt_loss(j->shown, train_on_device(j, x), train_on_device(j, y), FAC_REDUCTION_SUM));
         bytes += fac_corpus_span_bytes(d->corpus, (fac_span){begin, rest.begin});
         if (!whole) rest.begin += (VALIDATION_STRIDE - 1) * WINDOWS * context;
     }
@@ -192,7 +194,8 @@ static fac_status make(train_job *j) {
     if (o->resume && gpt_check_checkpoint(&config, o->out)) return fac_error();
     j->model = gpt_new(&config);
     if (!j->model) return fac_error();
-    j->optimizer = muon_new(j->model, o->lr, o->weight_decay, is_hidden_matrix);
+    if (strcmp(o->optimizer, OPTIMIZER_OF_TEXT) == 0)
+        j->optimizer = muon_new(j->model, o->lr, o->weight_decay, is_hidden_matrix);
     return fac_error();
 }
 
@@ -202,7 +205,7 @@ static fac_status show_sample(train_job *j) {
         .tokens = j->options->sample, .temperature = 0.8, .top_k = 40, .seed = 1, .indent = "    "};
     if (s.tokens <= 0) return FAC_OK;
     puts("\na sample of what it learned:");
-    return sample_text(j->model, fac_corpus_vocab(d->corpus), "", &s, stdout, NULL);
+    return sample_text(j->shown, fac_corpus_vocab(d->corpus), "", &s, stdout, NULL);
 }
 
 /* The same beginning every time, so that the samples show how it learns. */
@@ -210,7 +213,31 @@ static fac_status glimpse(train_job *j, int64_t step) {
     const text_data *d = j->data;
     const sample_options s = {.tokens = 40, .temperature = 0.8, .top_k = 40, .seed = 1, .indent = "    "};
     printf("after %lld %s it writes:", (long long)step, cli_word(step, "step", "steps"));
-    return sample_text(j->model, fac_corpus_vocab(d->corpus), "", &s, stdout, NULL);
+    return sample_text(j->shown, fac_corpus_vocab(d->corpus), "", &s, stdout, NULL);
+}
+
+static fac_tensor *example(train_job *j) { return fac_zeros(FAC_INTS(1, j->options->context), .dtype = FAC_I64); }
+
+/* What it writes after a new line. */
+static fac_status report(train_job *j, FILE *f) {
+    const text_data *d = j->data;
+    const int64_t most = 300, tokens = j->options->sample < most ? j->options->sample : most;
+    const sample_options s = {.tokens = tokens, .temperature = 0.8, .top_k = 40, .seed = 1, .indent = ""};
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = tokens > 0 ? open_memstream(&text, &n) : NULL;
+    if (!out) return FAC_OK;
+    fac_status st = sample_text(j->shown, fac_corpus_vocab(d->corpus), "", &s, out, NULL);
+    if (fclose(out)) st = fac_error_set(FAC_ERR_MEMORY, "no memory for a sample");
+    report_section(f, "What it writes");
+    fputs(
+        "<p class='note'>Text drawn from the model, token by token, among the 40 likeliest ones at temperature 0.8.</p>"
+        "<pre class='sample'>",
+        f);
+    if (!st) report_text(f, text);
+    fputs("</pre></section>\n", f);
+    free(text);
+    return st;
 }
 
 static void release(void *data) { fac_corpus_release(((text_data *)data)->corpus); }
@@ -230,6 +257,8 @@ static const train_kind text_kind = {.name = "text",
                                      .write_beside = list_held_out,
                                      .show = show_sample,
                                      .glimpse = glimpse,
+                                     .example = example,
+                                     .report = report,
                                      .release = release};
 
 int train_text(const train_options *o) {

@@ -8,8 +8,8 @@ import zlib
 
 SETTINGS = ("--eval-every 10 --save-every 3 --batch 1 --context 8 --dim 8 --heads 1 --layers 1 --sample 0 --threads 1 --quiet"
             ).split()
-FILES = {"checkpoint.safetensors", "log.tsv", "loss.svg", "held_out.txt", ".lock"}
-TEMPORARY = re.compile(r"(checkpoint\.safetensors|log\.tsv|loss\.svg|held_out\.txt)\.[0-9a-f]{16}\.tmp")
+FILES = {"checkpoint.safetensors", "log.tsv", "loss.svg", "held_out.txt", "report.html", ".lock"}
+TEMPORARY = re.compile(r"(checkpoint\.safetensors|log\.tsv|loss\.svg|held_out\.txt|report\.html)\.[0-9a-f]{16}\.tmp")
 
 
 class Wrong(Exception):

@@ -1,0 +1,47 @@
+/* The style sheet of a report. */
+#ifndef FACULA_APP_REPORT_STYLE_H
+#define FACULA_APP_REPORT_STYLE_H
+
+static const char REPORT_STYLE[] =
+    ":root{--page:#f6f7f9;--card:#fff;--ink:#1c2430;--soft:#667085;--rule:#e3e7ed;--train:#8fb0de;--valid:#d9480f;"
+    "--rate:#2f7d5b;--good:#2f7d5b;--bad:#c92a2a;--heat:47,93,170}\n"
+    "@media(prefers-color-scheme:dark){:root{--page:#12161c;--card:#1b212a;--ink:#e6eaf0;--soft:#98a2b3;"
+    "--rule:#2d3541;--train:#5b7fb5;--valid:#ff8a4c;--rate:#58b98b;--good:#58b98b;--bad:#ff7b7b;"
+    "--heat:96,150,230}}\n"
+    "*{box-sizing:border-box}\n"
+    "body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe UI',"
+    "Roboto,'Helvetica Neue',Arial,sans-serif}\n"
+    "main{max-width:880px;margin:0 auto;padding:32px 20px 56px}\n"
+    "h1{font-size:26px;line-height:1.25;margin:0 0 4px;font-weight:650}\n"
+    "h2{font-size:16px;margin:0 0 12px;font-weight:650}\n"
+    "h3{font-size:13px;margin:18px 0 8px;color:var(--soft);font-weight:600}\n"
+    "p{margin:0 0 10px}.lead,.note{color:var(--soft)}.note{font-size:13px}\n"
+    ".tiles{display:flex;flex-wrap:wrap;gap:12px;margin:22px 0}\n"
+    ".tile,section{background:var(--card);border:1px solid var(--rule);border-radius:10px}\n"
+    ".tile{padding:12px 14px;flex:1 1 150px}.tile b{display:block;font-size:21px;font-weight:650;font-variant-numeric:tabular-nums}\n"
+    ".tile span{color:var(--soft);font-size:13px}\n"
+    "section{padding:18px 20px;margin:0 0 16px;overflow-x:auto}\n"
+    "pre{margin:0;font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;white-space:pre;"
+    "overflow-x:auto}pre.sample{white-space:pre-wrap;overflow-wrap:anywhere}\n"
+    "svg.chart{display:block;width:100%;height:auto}\n"
+    "svg text{fill:var(--soft);font-size:12px;font-family:inherit}\n"
+    ".grid{stroke:var(--rule)}.axis{stroke:var(--soft)}.dash{stroke-dasharray:4 4;fill:none}\n"
+    ".line{fill:none;stroke-width:1.6;stroke-linejoin:round}\n"
+    ".line.train{stroke:var(--train)}.line.valid{stroke:var(--valid);stroke-width:2.2}.line.rate{stroke:var(--rate)}\n"
+    ".dot.train{fill:var(--train);fill-opacity:.65}.dot.valid{fill:var(--valid)}\n"
+    "table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}\n"
+    "th,td{padding:5px 9px;text-align:left;border-bottom:1px solid var(--rule)}\n"
+    "th{color:var(--soft);font-weight:600}td.n,th.n{text-align:right}\n"
+    ".confusion td{min-width:38px;text-align:center;border:2px solid var(--card);border-radius:6px}\n"
+    ".confusion th{border:0;max-width:140px;overflow:hidden;text-overflow:ellipsis;white-space:nowrap}\n"
+    ".gallery{display:flex;flex-wrap:wrap;gap:12px}\n"
+    ".gallery figure{margin:0;width:96px;font-size:12px;line-height:1.35}\n"
+    ".gallery img{width:96px;height:96px;object-fit:contain;image-rendering:pixelated;border-radius:6px;"
+    "background:var(--page);border:2px solid var(--rule);display:block;margin-bottom:4px}\n"
+    ".gallery figcaption{overflow-wrap:anywhere}\n"
+    ".gallery .right img{border-color:var(--good)}.gallery .wrong img{border-color:var(--bad)}\n"
+    ".wrong b,td.wrong{color:var(--bad)}.right b{color:var(--good)}\n"
+    "footer{color:var(--soft);font-size:13px;margin-top:20px}\n"
+    "@media print{body{background:#fff}section,.tile{break-inside:avoid}}\n";
+
+#endif
