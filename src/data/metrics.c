@@ -290,7 +290,8 @@ double(fac_perplexity)(fac_tensor *logits, fac_tensor *target, const fac_perplex
         flat = fac_flatten(logits, 0, 1);
         labels = fac_flatten(target);
     }
-    if (fac__dtype_size((fac_dtype)x->dtype) == 2) flat = fac_to(flat, .dtype = FAC_F32); /* a half would round the mean */
+    if (fac__dtype_size((fac_dtype)x->dtype) == 2)
+        flat = fac_to(flat, .dtype = FAC_F32); /* a half would round the mean */
     fac_tensor *loss = fac_cross_entropy(flat, labels, .ignore_index = k.ignore_index);
     const double mean = loss ? fac_item(loss) : NAN;
     return fac_error() ? NAN : exp(mean);

@@ -76,7 +76,7 @@ static fac_status signed_step(const fac_optimizer_update *u) {
 static const fac_option signed_options[] = {{"lr", 0.5}, {nullptr, 0}};
 static const char *const signed_state[] = {"steps", nullptr};
 static const fac_optimizer_class signed_class = {"SignedDescent", signed_options, signed_state, signed_step,
-                                                 nullptr,         nullptr,        nullptr};
+                                                 nullptr,         nullptr,        nullptr,      nullptr};
 
 // ---- both together -----------------------------------------------------------------------------------------------------------
 

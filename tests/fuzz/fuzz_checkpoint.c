@@ -40,9 +40,13 @@ static void read_notes(void) {
 static void load(void) {
     fac_module *model = fac_linear_new(2, 1);
     fac_optimizer *optimizer = model ? fac_sgd_new(model, 0.1, .momentum = 0.9) : NULL;
-    if (!optimizer) abort();
-    (void)!checkpoint_load(folder, model, optimizer);
+    fac_module *averaged = optimizer ? fac_linear_new(2, 1) : NULL;
+    fac_grad_scaler *scaler = averaged ? fac_grad_scaler_new() : NULL;
+    if (!scaler) abort();
+    (void)!checkpoint_load(folder, &(checkpoint_parts){model, averaged, optimizer, scaler});
     fac_error_clear();
+    fac_grad_scaler_release(scaler);
+    fac_module_release(averaged);
     fac_optimizer_release(optimizer);
     fac_module_release(model);
 }

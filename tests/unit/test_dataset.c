@@ -307,7 +307,8 @@ static void weighted_sampler_follows_its_weights(void **state) {
     assert_in_range(firsts[2], 840, 960); /* 9 of 12: 900, deviation 15 */
     assert_in_range(firsts[0], 60, 145);
     fac_sampler_release(s);
-    s = fac_sampler_weighted(FAC_FLOATS(0, 5e-324, 0), 1, false); /* as small as a weight can be, and yet the only one */
+    s = fac_sampler_weighted(FAC_FLOATS(0, 5e-324, 0), 1,
+                             false); /* as small as a weight can be, and yet the only one */
     for (int64_t epoch = 0; epoch < 50; epoch++) {
         assert_int_equal(whole_epoch(s, epoch), 1);
         assert_int_equal(order[0], 1);

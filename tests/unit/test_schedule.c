@@ -198,8 +198,10 @@ static void schedules_refuse_settings_that_make_no_sense(void **state) {
     REFUSED(fac_cyclic_lr_new(adagrad, 0.1, 0.2), "Adagrad has no momentum and no beta1 to cycle");
     REFUSED(fac_cyclic_lr_new(o, 0.1, 0.2, .max_momentum = -1), "momentum");
     REFUSED(fac_cyclic_lr_new(o, -0.1, 0.2), "invalid learning rate: -0.1");
-    REFUSED(fac_one_cycle_lr_new(o, 1, .total_steps = 10, .div_factor = 0), "OneCycleLR: the rate of group 0 would be inf");
-    REFUSED(fac_one_cycle_lr_new(o, 1, .total_steps = 10, .pct_start = 0.1), "OneCycleLR: the rate of group 0 would be");
+    REFUSED(fac_one_cycle_lr_new(o, 1, .total_steps = 10, .div_factor = 0),
+            "OneCycleLR: the rate of group 0 would be inf");
+    REFUSED(fac_one_cycle_lr_new(o, 1, .total_steps = 10, .pct_start = 0.1),
+            "OneCycleLR: the rate of group 0 would be");
     REFUSED(fac_one_cycle_lr_new(o, 1), "total_steps, or epochs and steps_per_epoch, should be whole numbers above 0");
     REFUSED(fac_one_cycle_lr_new(o, 1, .total_steps = 5, .pct_start = 2), "pct_start should be between 0 and 1");
     REFUSED(fac_one_cycle_lr_new(o, 1, .total_steps = 5, .anneal_strategy = "sin"),
