@@ -69,6 +69,7 @@ check_debian() {
 check_images() {
     has_header png.h || need libpng-dev
     has_header jpeglib.h || need libjpeg62-turbo-dev
+    has_python PIL || need python3-pil
 }
 
 check_ci() {

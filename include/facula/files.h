@@ -67,7 +67,9 @@ FAC_API int64_t fac_tensor_file_find(const fac_tensor_file *f, const char *name)
 /* Reads entry i into a new CPU tensor of the innermost scope; checksums are compared.
    errors: INDEX; ARGUMENT if it is no tensor; FORMAT if it is damaged; IO; MEMORY */
 FAC_API fac_tensor *fac_tensor_file_read(fac_tensor_file *f, size_t i);
-/* The same, but a tensor of safetensors files is mapped (fac_safetensors_map) rather than read. */
+/* Gives entry i as a CPU tensor of the innermost scope: one of safetensors files is mapped (fac_safetensors_map),
+   others are read.
+   errors: as fac_tensor_file_read */
 FAC_API fac_tensor *fac_tensor_file_map(fac_tensor_file *f, size_t i);
 
 /* ---- tables

@@ -81,10 +81,11 @@ FAC_API FAC_MUST fac_status fac_safetensors_verify(fac_safetensors *file);
 /* Reads tensor i into a new CPU tensor that belongs to the innermost scope. Does not verify the checksum.
    errors: INDEX; UNSUPPORTED for a dtype that Facula has not; IO; MEMORY */
 FAC_API fac_tensor *fac_safetensors_read(fac_safetensors *file, size_t i);
-/* The same without reading: the tensor's memory is the file's, which the system reads where it is first looked at, and
-   which all processes that map the file share. What is written into the tensor is this process's alone and does not reach
-   the file. The file may be closed, replaced or removed meanwhile, but whoever cuts it short kills the processes that look
-   at what was there. A tensor that does not lie at a multiple of its elements' size in the file is read.
+/* Maps tensor i into a CPU tensor that belongs to the innermost scope. Nothing is read: the tensor's memory is the
+   file's, which the system reads where it is first looked at, and which all processes that map the file share. What is
+   written into the tensor is this process's alone and does not reach the file. The file may be closed, replaced or
+   removed meanwhile, but whoever cuts it short kills the processes that look at what was there. A tensor that does not
+   lie at a multiple of its elements' size in the file is read.
    errors: INDEX; UNSUPPORTED for a dtype that Facula has not; IO; MEMORY */
 FAC_API fac_tensor *fac_safetensors_map(fac_safetensors *file, size_t i);
 
