@@ -177,15 +177,17 @@ static fac_status write_page(FILE *f, train_job *j, const report_figures *r) {
     return st;
 }
 
+/* The model runs in there for its summary, deep in the stack already: no path lies on it meanwhile. */
 fac_status report_write(train_job *j, const report_figures *r) {
-    char path[4096], *text = NULL;
+    enum { PATH = 4096 };
+    char *text = NULL, *path = malloc(PATH);
     size_t n = 0;
-    fac_status st = run_path(j->options->out, REPORT_NAME, path, sizeof path);
-    FILE *f = st ? NULL : open_memstream(&text, &n);
-    if (!f) return st ? st : fac_error_set(FAC_ERR_MEMORY, "no memory for '%s'", path);
-    st = write_page(f, j, r);
-    if (fclose(f) && !st) st = fac_error_set(FAC_ERR_MEMORY, "no memory for '%s'", path);
+    FILE *f = path ? open_memstream(&text, &n) : NULL;
+    fac_status st = f ? write_page(f, j, r) : FAC_OK;
+    if (!f || (fclose(f) && !st)) st = fac_error_set(FAC_ERR_MEMORY, "no memory for " REPORT_NAME);
+    if (!st) st = run_path(j->options->out, REPORT_NAME, path, PATH);
     if (!st) st = fac_file_replace(path, text, n);
     free(text);
+    free(path);
     return st;
 }
