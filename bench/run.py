@@ -88,7 +88,7 @@ def start_torch(threads):
 
 def header(description):
     lines = ["# Facula beside " + (description or "nothing: PyTorch is not installed (python3-torch)")]
-    if description and "OpenBLAS" not in description:
+    if description and not any(name in description for name in ("OpenBLAS", "MKL")):
         lines.append("# its matrix products are those of a plain BLAS: install libopenblas0-openmp")
     cpu = next((line.split(":")[1].strip() for line in cpuinfo().splitlines() if line.startswith("model name")), "unknown")
     lines.append(f"# {cpu}, {os.cpu_count()} cores; {os.getloadavg()[0]:.1f} processes wanted them in the minute before")

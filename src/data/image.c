@@ -128,28 +128,31 @@ fac_tensor *fac_image_crop(fac_tensor *image, int64_t top, int64_t left, int64_t
     return fac_narrow(fac_narrow(image, -2, top, height), -1, left, width);
 }
 
-fac_tensor *fac_image_center_crop(fac_tensor *image, int64_t height, int64_t width) {
-    const fac_tensor *t = open_image(image, "image_center_crop");
-    if (!t) return NULL;
-    const int64_t h = t->sizes[t->ndim - 2], w = t->sizes[t->ndim - 1];
-    if (height < 0 || width < 0 || height > h || width > w)
-        return FAC_FAIL(FAC_ERR_ARGUMENT, "the middle of %lld by %lld pixels has no %lld by %lld", (long long)h,
-                        (long long)w, (long long)height, (long long)width),
-               NULL;
-    return fac_image_crop(image, (h - height + 1) / 2, (w - width + 1) / 2, height, width);
-}
-
-fac_tensor *fac_image_random_crop(fac_tensor *image, int64_t height, int64_t width, uint64_t seed) {
-    const fac_tensor *t = open_image(image, "image_random_crop");
-    if (!t) return NULL;
+/* How many rows and columns a crop of this size leaves over. false, with the error set, if it is larger than the image. */
+static bool left_over(const fac_tensor *t, int64_t height, int64_t width, int64_t *rows, int64_t *columns) {
     const int64_t h = t->sizes[t->ndim - 2], w = t->sizes[t->ndim - 1];
     if (height < 0 || width < 0 || height > h || width > w)
         return FAC_FAIL(FAC_ERR_ARGUMENT, "an image of %lld by %lld pixels has no part of %lld by %lld", (long long)h,
                         (long long)w, (long long)height, (long long)width),
-               NULL;
+               false;
+    *rows = h - height;
+    *columns = w - width;
+    return true;
+}
+
+fac_tensor *fac_image_center_crop(fac_tensor *image, int64_t height, int64_t width) {
+    const fac_tensor *t = open_image(image, "image_center_crop");
+    int64_t rows, columns;
+    if (!t || !left_over(t, height, width, &rows, &columns)) return NULL;
+    return fac_image_crop(image, (rows + 1) / 2, (columns + 1) / 2, height, width);
+}
+
+fac_tensor *fac_image_random_crop(fac_tensor *image, int64_t height, int64_t width, uint64_t seed) {
+    const fac_tensor *t = open_image(image, "image_random_crop");
+    int64_t rows, columns;
+    if (!t || !left_over(t, height, width, &rows, &columns)) return NULL;
     uint64_t state = seed;
-    const int64_t top = fac__split_mix_below(&state, h - height + 1),
-                  left = fac__split_mix_below(&state, w - width + 1);
+    const int64_t top = fac__split_mix_below(&state, rows + 1), left = fac__split_mix_below(&state, columns + 1);
     return fac_image_crop(image, top, left, height, width);
 }
 

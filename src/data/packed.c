@@ -1,20 +1,11 @@
 /* Reads gzip's and plain files alike, through zlib's inflate. */
 #include "data/packed.h"
 #include "base/file.h"
+#include "base/inflate.h"
 #include <unistd.h>
 
 enum { GZIP_ONLY = 16 + MAX_WBITS };
 static const unsigned char gzip_magic[2] = {0x1f, 0x8b};
-
-static void *zlib_alloc(void *context, unsigned n, unsigned size) {
-    (void)context;
-    return fac__alloc_array(n, size);
-}
-
-static void zlib_free(void *context, void *p) {
-    (void)context;
-    fac__free(p);
-}
 
 /* True if the file has gzip's first bytes where it is read next; what is in `in` has been used up. */
 static fac_status at_member(const fac_packed_file *f, bool *out) {
@@ -27,12 +18,12 @@ static fac_status at_member(const fac_packed_file *f, bool *out) {
 }
 
 fac_status fac__packed_open(fac_packed_file *f, const char *path) {
-    *f = (fac_packed_file){.path = path, .fd = -1, .z = {.zalloc = zlib_alloc, .zfree = zlib_free}};
+    *f = (fac_packed_file){.path = path, .fd = -1};
     FAC_TRY(fac__file_open(path, &f->fd, &f->bytes));
     bool packed;
     FAC_TRY(at_member(f, &packed));
     if (!packed) return FAC_OK;
-    FAC_CHECK(inflateInit2(&f->z, GZIP_ONLY) == Z_OK, FAC_ERR_MEMORY, "out of memory: cannot read '%s'", path);
+    FAC_TRY(fac__inflate_begin(&f->z, GZIP_ONLY, path));
     f->packed = true;
     return FAC_OK;
 }

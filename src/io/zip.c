@@ -1,6 +1,7 @@
 /* Reading zip files, trusting none of their numbers. source: PKWARE's APPNOTE.TXT 6.3.10 */
 #include "io/zip.h"
 #include "base/file.h"
+#include "base/inflate.h"
 #include "base/utf8.h"
 #include <stdlib.h>
 #include <unistd.h>
@@ -193,16 +194,6 @@ const zip_member *fac__zip_find(const fac_zip *z, const char *name) { return fac
 
 /* ---- a member -------------------------------------------------------------------------------------------------------- */
 
-static void *zlib_alloc(void *context, unsigned n, unsigned size) {
-    (void)context;
-    return fac__alloc_array(n, size);
-}
-
-static void zlib_free(void *context, void *p) {
-    (void)context;
-    fac__free(p);
-}
-
 fac_status fac__zip_stream_open(zip_stream *s, const fac_zip *z, const zip_member *m) {
     s->zip = z;
     s->member = m;
@@ -216,8 +207,7 @@ fac_status fac__zip_stream_open(zip_stream *s, const fac_zip *z, const zip_membe
     if (memcmp(head, local_magic, 4) != 0 || s->at > z->file_bytes || m->bytes > z->file_bytes - s->at)
         return fac__zip_bad(z, "member '%.100s' does not begin where its directory says", m->name);
     if (!m->packed) return FAC_OK;
-    s->z = (z_stream){.zalloc = zlib_alloc, .zfree = zlib_free};
-    FAC_CHECK(inflateInit2(&s->z, -MAX_WBITS) == Z_OK, FAC_ERR_MEMORY, "out of memory: cannot read '%s'", z->path);
+    FAC_TRY(fac__inflate_begin(&s->z, -MAX_WBITS, z->path));
     s->inflating = true;
     return FAC_OK;
 }
