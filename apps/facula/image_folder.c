@@ -9,31 +9,7 @@
 
 #define MOST_BYTES (INT64_C(8) << 30)
 
-/* ---- names ---- */
-
-typedef struct name_list {
-    char **v;
-    size_t n;
-} name_list;
-
-static void names_free(name_list *l) {
-    for (size_t i = 0; i < l->n; i++) free(l->v[i]);
-    free(l->v);
-    *l = (name_list){0};
-}
-
-static fac_status names_add(name_list *l, const char *name) {
-    char **v = realloc(l->v, (l->n + 1) * sizeof *v), *copy = strdup(name);
-    if (v) l->v = v;
-    if (v && copy) {
-        l->v[l->n++] = copy;
-        return FAC_OK;
-    }
-    free(copy);
-    return fac_error_set(FAC_ERR_MEMORY, "no memory for the names of files");
-}
-
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+/* ---- folders ---- */
 
 static bool is_folder(const char *dir, const char *name) {
     char path[4096];
@@ -42,7 +18,7 @@ static bool is_folder(const char *dir, const char *name) {
            S_ISDIR(st.st_mode);
 }
 
-static bool is_image(const char *dir, const char *name) {
+bool folder_has_image(const char *dir, const char *name) {
     static const char *const ends[] = {".png", ".jpg", ".jpeg"};
     (void)dir;
     const char *end = strrchr(name, '.');
@@ -51,15 +27,14 @@ static bool is_image(const char *dir, const char *name) {
     return false;
 }
 
-/* What a folder has that is wanted, in order of name; hidden entries are left out. */
-static fac_status list_folder(const char *dir, bool (*wanted)(const char *dir, const char *name), name_list *out) {
+fac_status folder_list(const char *dir, bool (*wanted)(const char *dir, const char *name), name_list *out) {
     DIR *d = opendir(dir);
     if (!d) return fac_error_set(FAC_ERR_IO, "cannot read the folder '%s': %s", dir, strerror(errno));
     fac_status st = FAC_OK;
     for (struct dirent *e; !st && (e = readdir(d)) != NULL;)
         if (e->d_name[0] != '.' && wanted(dir, e->d_name)) st = names_add(out, e->d_name);
     closedir(d);
-    if (out->n) qsort(out->v, out->n, sizeof *out->v, by_name);
+    names_sort(out);
     return st;
 }
 
@@ -74,7 +49,7 @@ static fac_status add_class(image_list *l, const char *folder, const char *name,
     char dir[4096], path[4096];
     name_list files = {0};
     fac_status st = run_path(folder, name, dir, sizeof dir);
-    if (!st) st = list_folder(dir, is_image, &files);
+    if (!st) st = folder_list(dir, folder_has_image, &files);
     if (!st && files.n == 0) st = fac_error_set(FAC_ERR_ARGUMENT, "the folder '%s' has no PNG or JPEG files", dir);
     int64_t *classes = st ? NULL : realloc(l->classes, (l->paths.n + files.n) * sizeof *classes);
     if (!st && !classes) st = fac_error_set(FAC_ERR_MEMORY, "no memory for the names of files");
@@ -88,20 +63,14 @@ static fac_status add_class(image_list *l, const char *folder, const char *name,
     return st;
 }
 
-static int64_t find_class(const class_names *names, const char *name) {
-    for (int64_t k = 0; k < names->n; k++)
-        if (strcmp(names->v[k], name) == 0) return k;
-    return -1;
-}
-
-static fac_status list_images(const char *folder, class_names *names, image_list *out) {
+static fac_status list_images(const char *folder, name_list *names, image_list *out) {
     name_list classes = {0};
-    fac_status st = list_folder(folder, is_folder, &classes);
+    fac_status st = folder_list(folder, is_folder, &classes);
     if (!st && classes.n == 0)
         st = fac_error_set(FAC_ERR_ARGUMENT, "'%s' has no folders: it should have one for each class", folder);
     const bool given = names->n > 0;
     for (size_t i = 0; !st && i < classes.n; i++) {
-        const int64_t k = given ? find_class(names, classes.v[i]) : (int64_t)i;
+        const int64_t k = given ? names_find(names, classes.v[i]) : (int64_t)i;
         st = k >= 0 ? add_class(out, folder, classes.v[i], k)
                     : fac_error_set(FAC_ERR_NOT_FOUND, "'%s' has a class '%s' that the training images lack", folder,
                                     classes.v[i]);
@@ -109,42 +78,44 @@ static fac_status list_images(const char *folder, class_names *names, image_list
     if (st || given)
         names_free(&classes);
     else
-        *names = (class_names){classes.v, (int64_t)classes.n};
+        *names = classes;
     return st;
 }
 
-void class_names_free(class_names *names) { names_free(&(name_list){names->v, (size_t)names->n}); }
-
 /* ---- pixels ---- */
 
-/* The image, size by size, into out. */
-static fac_status read_one(const char *path, const train_options *o, uint8_t *out) {
+fac_status image_file_read(const char *path, const image_shape *shape, uint8_t *out) {
     FAC_SCOPE(s);
-    const int64_t size = o->size;
-    fac_tensor *image = fac_image_read(path, .channels = (int)o->channels);
+    const int64_t height = shape->height, width = shape->width;
+    fac_tensor *image = fac_image_read(path, .channels = (int)shape->channels);
     if (!image) return fac_error();
-    const int64_t h = fac_tensor_size(image, 1), w = fac_tensor_size(image, 2), least = h < w ? h : w;
-    fac_tensor *scaled = fac_image_resize(image, (h * size + least / 2) / least, (w * size + least / 2) / least);
-    fac_tensor *middle = fac_clone(fac_contiguous(fac_image_center_crop(scaled, size, size)));
+    const int64_t h = fac_tensor_size(image, 1), w = fac_tensor_size(image, 2);
+    /* The side that is smaller for what is wanted fits, the other one is rounded. */
+    const bool upright = h * width >= w * height;
+    const int64_t scaled_h = upright ? (h * width + w / 2) / w : height,
+                  scaled_w = upright ? width : (w * height + h / 2) / h;
+    fac_tensor *scaled = fac_image_resize(image, scaled_h, scaled_w);
+    fac_tensor *middle = fac_clone(fac_contiguous(fac_image_center_crop(scaled, height, width)));
     if (fac_error()) return fac_error();
-    memcpy(out, fac_tensor_data(middle), (size_t)(o->channels * size * size));
+    memcpy(out, fac_tensor_data(middle), (size_t)(shape->channels * height * width));
     return FAC_OK;
 }
 
 static fac_status read_pixels(const image_list *l, const train_options *o, uint8_t *out) {
+    const image_shape shape = {o->channels, o->size, o->size};
     progress bar;
     fac_status st = FAC_OK;
     progress_start(&bar, stderr, 0, o->quiet);
     bar.noun = "image";
     for (size_t i = 0; !st && i < l->paths.n; i++) {
-        st = read_one(l->paths.v[i], o, out + i * (size_t)(o->channels * o->size * o->size));
+        st = image_file_read(l->paths.v[i], &shape, out + i * (size_t)(o->channels * o->size * o->size));
         progress_update(&bar, (int64_t)i + 1, (int64_t)l->paths.n, "read");
     }
     progress_clear(&bar);
     return st;
 }
 
-fac_status image_folder_read(const char *folder, const train_options *o, class_names *names, fac_tensor **out_x,
+fac_status image_folder_read(const char *folder, const train_options *o, name_list *names, fac_tensor **out_x,
                              fac_tensor **out_y) {
     FAC_SCOPE(s);
     image_list l = {0};

@@ -1,17 +1,10 @@
 /* Text, images and matrices as HTML. */
+#include "names.h"
 #include "report.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- text ---- */
-
-/* Length of the UTF-8 character that p begins with; 0 if there is none. */
-static size_t utf8_length(const unsigned char *p) {
-    const size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    return n;
-}
 
 static const char *escape(unsigned char c) {
     switch (c) {
@@ -25,9 +18,9 @@ static const char *escape(unsigned char c) {
 }
 
 void report_text(FILE *f, const char *text) {
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
+    for (const char *p = text; *p;) {
         const size_t n = utf8_length(p);
-        const char *instead = n == 0 ? "&#xfffd;" : escape(*p);
+        const char *instead = n == 0 ? "&#xfffd;" : escape((unsigned char)*p);
         if (instead)
             fputs(instead, f);
         else

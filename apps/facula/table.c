@@ -69,23 +69,32 @@ static fac_status check_numbers(const fac_csv *f, const char *path, int64_t colu
     return FAC_OK;
 }
 
+/* The different texts of a column, in order. */
+static fac_status take_texts(fac_csv *f, int64_t column, name_list *out) {
+    const int64_t n = fac_csv_class_count(f, column);
+    fac_status st = fac_error();
+    for (int64_t k = 0; k < n && !st; k++) st = names_add(out, fac_csv_class(f, column, k));
+    return st;
+}
+
 static fac_status take_kinds(table *t, table_input *in, const train_options *o) {
-    const char *name = fac_csv_name(t->file, in->column);
-    in->kinds = fac_csv_class_count(t->file, in->column);
-    if (in->kinds > MOST_KINDS && !in_list(o->one_hot, name))
+    const int64_t n = fac_csv_class_count(t->file, in->column);
+    if (n > MOST_KINDS && !in_list(o->one_hot, in->name))
         return fac_error_set(
             FAC_ERR_ARGUMENT,
             "column '%s' has %lld different texts: leave it out by --drop %s, or take one input for each of "
             "them by --one-hot %s",
-            name, (long long)in->kinds, name, name);
-    t->features += in->kinds;
-    return fac_error();
+            in->name, (long long)n, in->name, in->name);
+    t->features += n;
+    return take_texts(t->file, in->column, &in->kinds);
 }
 
 static fac_status take_column(table *t, int64_t column, const train_options *o) {
     table_input *in = &t->inputs[t->n_inputs++];
     const bool kinds = in_list(o->one_hot, fac_csv_name(t->file, column));
-    *in = (table_input){.column = column, .values = kinds ? NULL : read_numbers(t->file, column)};
+    *in = (table_input){.column = column, .name = strdup(fac_csv_name(t->file, column))};
+    if (!in->name) return fac_error_set(FAC_ERR_MEMORY, "no memory for the columns");
+    if (!kinds) in->values = read_numbers(t->file, column);
     if (fac_error()) return fac_error();
     if (!in->values) return take_kinds(t, in, o);
     t->features++;
@@ -107,12 +116,6 @@ static fac_status choose_columns(table *t, const train_options *o) {
 
 /* ---- inputs ---- */
 
-static int64_t find_kind(const table *t, const table_input *in, const char *text) {
-    for (int64_t k = 0; k < in->kinds; k++)
-        if (strcmp(fac_csv_class(t->file, in->column, k), text) == 0) return k;
-    return -1;
-}
-
 static void put_number(const table_input *in, const double *v, int64_t n, int64_t width, float *out) {
     for (int64_t i = 0; i < n; i++) out[i * width] = isnan(v[i]) ? 0 : (float)((v[i] - in->mean) / in->deviation);
 }
@@ -121,7 +124,7 @@ static fac_status put_kinds(const table *t, const table_input *in, const fac_csv
                             float *out) {
     for (int64_t i = 0; i < fac_csv_rows(f); i++) {
         const char *text = fac_csv_text(f, i, column);
-        const int64_t k = find_kind(t, in, text);
+        const int64_t k = names_find_sorted(&in->kinds, text);
         if (k < 0)
             return fac_error_set(FAC_ERR_NOT_FOUND, "'%s': '%s' in row %lld of column '%s' is not in the training data",
                                  path, text, (long long)i + 1, fac_csv_name(f, column));
@@ -133,27 +136,26 @@ static fac_status put_kinds(const table *t, const table_input *in, const fac_csv
 /* One column of a file, which may be another one than the table's own. */
 static fac_status put_input(const table *t, const table_input *in, fac_csv *f, const char *path, float *out,
                             const train_options *o) {
-    const char *name = fac_csv_name(t->file, in->column);
-    const int64_t column = fac_csv_find(f, name);
-    if (column < 0) return fac_error_set(FAC_ERR_NOT_FOUND, "'%s' has no column '%s'", path, name);
-    if (in->kinds) return put_kinds(t, in, f, path, column, out);
+    const int64_t column = fac_csv_find(f, in->name);
+    if (column < 0) return fac_error_set(FAC_ERR_NOT_FOUND, "'%s' has no column '%s'", path, in->name);
+    if (in->kinds.n) return put_kinds(t, in, f, path, column, out);
     double *v = f == t->file ? in->values : read_numbers(f, column);
     if (!v && !fac_error())
-        fac_error_set(FAC_ERR_FORMAT, "'%s': column '%s' has text, but numbers in '%s'", path, name, o->csv);
+        fac_error_set(FAC_ERR_FORMAT, "'%s': column '%s' has text, but numbers in '%s'", path, in->name, o->csv);
     fac_status st = v ? check_numbers(f, path, column, v, strcmp(o->missing, "mean") == 0) : fac_error();
     if (!st) put_number(in, v, fac_csv_rows(f), t->features, out);
     if (v != in->values) free(v);
     return st;
 }
 
-static fac_tensor *read_inputs(const table *t, fac_csv *f, const char *path, const train_options *o) {
+fac_tensor *table_inputs(const table *t, fac_csv *f, const char *path, const train_options *o) {
     const int64_t n = fac_csv_rows(f);
     fac_tensor *x = fac_zeros(FAC_INTS(n, t->features), .dtype = FAC_F32);
     float *out = fac_tensor_data(x);
     fac_status st = fac_error();
     for (size_t i = 0; i < t->n_inputs && !st; i++) {
         st = put_input(t, &t->inputs[i], f, path, out, o);
-        out += t->inputs[i].kinds ? t->inputs[i].kinds : 1;
+        out += t->inputs[i].kinds.n ? t->inputs[i].kinds.n : 1;
     }
     return st ? NULL : fac_keep(x);
 }
@@ -162,12 +164,11 @@ static fac_tensor *read_inputs(const table *t, fac_csv *f, const char *path, con
 
 static fac_tensor *read_classes(const table *t, fac_csv *f, const char *path, int64_t column) {
     if (f == t->file) return fac_keep(fac_csv_classes(f, column));
-    const table_input in = {.column = t->target, .kinds = fac_csv_class_count(t->file, t->target)};
     const int64_t n = fac_csv_rows(f);
     fac_tensor *y = fac_empty(FAC_INTS(n), .dtype = FAC_I64);
     int64_t *v = fac_tensor_data(y);
     for (int64_t i = 0; v && i < n; i++)
-        if ((v[i] = find_kind(t, &in, fac_csv_text(f, i, column))) < 0) {
+        if ((v[i] = names_find_sorted(&t->classes, fac_csv_text(f, i, column))) < 0) {
             fac_error_set(FAC_ERR_NOT_FOUND, "'%s': the class '%s' in row %lld is not in the training data", path,
                           fac_csv_text(f, i, column), (long long)i + 1);
             return NULL;
@@ -209,14 +210,15 @@ static fac_status choose_task(table *t, samples *s, const train_options *o) {
     double *v = strcmp(o->task, "auto") == 0 ? read_numbers(t->file, t->target) : NULL;
     const bool numbers = v || strcmp(o->task, "regression") == 0;
     free(v);
-    if (!fac_error()) s->classes = numbers ? 0 : fac_csv_class_count(t->file, t->target);
+    if (fac_error() || numbers || take_texts(t->file, t->target, &t->classes)) return fac_error();
+    s->classes = (int64_t)t->classes.n;
     if (s->classes == 1) fac_error_set(FAC_ERR_ARGUMENT, "the target '%s' is the same in all rows", o->target);
     return fac_error();
 }
 
 /* ---- the table ---- */
 
-static fac_csv *open_file(const char *path, const train_options *o) {
+fac_csv *table_open(const char *path, const train_options *o) {
     fac_csv *f = fac_csv_open(path, .delimiter = o->delimiter);
     if (f && fac_csv_rows(f) == 0) {
         fac_error_set(FAC_ERR_ARGUMENT, "'%s' has no rows below its heading", path);
@@ -227,9 +229,9 @@ static fac_csv *open_file(const char *path, const train_options *o) {
 }
 
 static fac_status read_test(table *t, samples *s, const train_options *o) {
-    fac_csv *f = open_file(o->test_csv, o);
+    fac_csv *f = table_open(o->test_csv, o);
     if (!f) return fac_error();
-    s->test_x = read_inputs(t, f, o->test_csv, o);
+    s->test_x = table_inputs(t, f, o->test_csv, o);
     s->test_y = s->test_x ? read_target(t, s, f, o->test_csv, o) : NULL;
     fac_csv_close(f);
     return fac_error();
@@ -237,45 +239,21 @@ static fac_status read_test(table *t, samples *s, const train_options *o) {
 
 fac_status table_read(table *t, samples *s, const train_options *o) {
     FAC_SCOPE(scope);
-    t->file = open_file(o->csv, o);
+    t->file = table_open(o->csv, o);
     if (!t->file || choose_task(t, s, o) || choose_columns(t, o)) return fac_error();
-    s->x = read_inputs(t, t->file, o->csv, o);
+    s->x = table_inputs(t, t->file, o->csv, o);
     s->y = s->x ? read_target(t, s, t->file, o->csv, o) : NULL;
     if (fac_error()) return fac_error();
     return o->test_csv ? read_test(t, s, o) : samples_split(s, "rows");
 }
 
 void table_close(table *t) {
-    for (size_t i = 0; t->inputs && i < t->n_inputs; i++) free(t->inputs[i].values);
+    for (size_t i = 0; t->inputs && i < t->n_inputs; i++) {
+        free(t->inputs[i].values);
+        free(t->inputs[i].name);
+        names_free(&t->inputs[i].kinds);
+    }
     free(t->inputs);
+    names_free(&t->classes);
     fac_csv_close(t->file);
-}
-
-/* ---- columns.tsv ---- */
-
-static void print_columns(FILE *f, const table *t) {
-    fputs("input\tcolumn\ttext\tmean\tdeviation\n", f);
-    int64_t n = 0;
-    for (const table_input *in = t->inputs; in < t->inputs + t->n_inputs; in++)
-        for (int64_t k = 0; k < (in->kinds ? in->kinds : 1); k++) {
-            fprintf(f, "%lld\t", (long long)n++);
-            cli_put_text(f, fac_csv_name(t->file, in->column));
-            fputc('\t', f);
-            if (in->kinds) {
-                cli_put_text(f, fac_csv_class(t->file, in->column, k));
-                fputs("\t-\t-\n", f);
-            } else
-                fprintf(f, "-\t%.17g\t%.17g\n", in->mean, in->deviation);
-        }
-}
-
-fac_status table_write_columns(const table *t, const char *path) {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    if (f) print_columns(f, t);
-    fac_status st = f && fclose(f) == 0 ? FAC_OK : fac_error_set(FAC_ERR_MEMORY, "no memory for '%s'", path);
-    if (!st) st = fac_file_replace(path, text, n);
-    free(text);
-    return st;
 }

@@ -1,8 +1,8 @@
 /* Training a network of linear layers on the columns of a table, to predict classes or numbers. */
 #include "chart.h"
+#include "models.h"
 #include "report.h"
 #include "table.h"
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,48 +14,10 @@ typedef struct csv_data {
 
 static const char *class_name(const void *s, int64_t k) {
     const csv_data *d = s;
-    return fac_csv_class(d->table.file, d->table.target, k);
+    return d->table.classes.v[k];
 }
 
-/* ---- model ---- */
-
-/* The next size of a list such as "64,64"; 0 at its end, -1 for what is none. */
-static int64_t next_size(const char **text) {
-    char *end;
-    if (!**text) return 0;
-    errno = 0;
-    const long long v = strtoll(*text, &end, 10);
-    if (errno || end == *text || v < 1 || v > 65536 || (*end && *end != ',')) return -1;
-    *text = end + (*end == ',');
-    return v;
-}
-
-static void add_layer(fac_module *net, int *n, fac_module *layer) {
-    char name[16];
-    snprintf(name, sizeof name, "%d", (*n)++);
-    fac_module_add(net, name, layer);
-}
-
-/* Linear layers of these sizes with ReLU and dropout between them. */
-static fac_module *network_new(int64_t in, int64_t out, const train_options *o) {
-    fac_module *net = fac_sequential_new(NULL, 0);
-    const char *rest = o->hidden;
-    int n = 0;
-    for (int64_t size; net && (size = next_size(&rest)) != 0; in = size) {
-        if (size < 0) {
-            fac_error_set(FAC_ERR_ARGUMENT, "--hidden takes sizes from 1 to 65536 with commas between them, not '%s'",
-                          o->hidden);
-            break;
-        }
-        add_layer(net, &n, fac_linear_new(in, size));
-        add_layer(net, &n, fac_relu_new());
-        add_layer(net, &n, fac_dropout_new(o->dropout));
-    }
-    if (net && !fac_error()) add_layer(net, &n, fac_linear_new(in, out));
-    if (!fac_error()) return net;
-    fac_module_release(net);
-    return NULL;
-}
+/* ---- data and model ---- */
 
 static const train_kind numbers_kind, classes_kind;
 
@@ -64,9 +26,10 @@ static fac_status make(train_job *j) {
     const train_options *o = j->options;
     fac_status st = table_read(&d->table, &d->s, o);
     if (!st) st = samples_open(&d->s, j, NULL);
+    if (!st) st = table_keep(&d->table, &j->notes);
     if (st) return st;
     j->kind = d->s.classes ? &classes_kind : &numbers_kind;
-    j->model = network_new(d->table.features, d->s.classes ? d->s.classes : 1, o);
+    j->model = table_model_new(d->table.features, d->s.classes ? d->s.classes : 1, o->hidden, o->dropout);
     return fac_error();
 }
 

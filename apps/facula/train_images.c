@@ -1,4 +1,4 @@
-/* Training an image classifier: two convolutions with pooling, two linear layers. */
+/* Training an image classifier. */
 #include "image_files.h"
 #include "report.h"
 #include <stdlib.h>
@@ -6,20 +6,19 @@
 
 typedef struct image_data {
     samples s; /* first: it is what samples.h takes */
-    class_names names;
-    int64_t channels, height, width;
+    name_list names;
+    image_shape shape;
     char number[24]; /* of a class that has no name */
 } image_data;
 
-/* Bytes -> floats around zero. */
 static fac_tensor *as_input(const samples *s, fac_tensor *bytes) {
     (void)s;
-    return fac_sub(fac_div(fac_to(bytes, .dtype = FAC_F32), 127.5), 1.0);
+    return image_model_input(bytes);
 }
 
 static const char *class_name(const void *s, int64_t k) {
     const image_data *d = s;
-    if (k < d->names.n) return d->names.v[k];
+    if (k < (int64_t)d->names.n) return d->names.v[k];
     char *number = (char *)(uintptr_t)d->number;
     snprintf(number, sizeof d->number, "%lld", (long long)k);
     return number;
@@ -29,7 +28,7 @@ static const char *class_name(const void *s, int64_t k) {
    mirror image. */
 static fac_status augment(void *context, const fac_sample *at, fac_tensors in, fac_tensor **out) {
     const image_data *d = context;
-    const int64_t h = d->height, w = d->width;
+    const int64_t h = d->shape.height, w = d->shape.width;
     fac_tensor *larger = fac_image_resize(in.v[0], h + h / 4, w + w / 4);
     fac_tensor *part = fac_image_random_crop(larger, h, w, at->seed);
     out[0] = fac_image_random_flip(part, at->seed ^ 0x5bd1e995);
@@ -82,17 +81,17 @@ static fac_status read_folders(image_data *d, const train_options *o) {
         st = image_folder_read(o->test_images, o, &d->names, &s->test_x, &s->test_y);
     else if (!st)
         st = samples_split(s, "images");
-    s->classes = d->names.n;
+    s->classes = (int64_t)d->names.n;
     return st;
 }
 
 static fac_status check_sizes(image_data *d) {
     const samples *s = &d->s;
-    d->channels = fac_tensor_size(s->x, 1);
-    d->height = fac_tensor_size(s->x, 2);
-    d->width = fac_tensor_size(s->x, 3);
-    if (d->height < 4 || d->width < 4 || fac_tensor_size(s->test_x, 2) != d->height ||
-        fac_tensor_size(s->test_x, 3) != d->width)
+    d->shape.channels = fac_tensor_size(s->x, 1);
+    d->shape.height = fac_tensor_size(s->x, 2);
+    d->shape.width = fac_tensor_size(s->x, 3);
+    if (d->shape.height < 4 || d->shape.width < 4 || fac_tensor_size(s->test_x, 2) != d->shape.height ||
+        fac_tensor_size(s->test_x, 3) != d->shape.width)
         return fac_error_set(FAC_ERR_SHAPE, "images should all be of one size, at least 4 by 4");
     return fac_error();
 }
@@ -102,7 +101,7 @@ static fac_status keep_shape(train_job *j, const image_data *d) {
     const struct {
         const char *key;
         int64_t is;
-    } shape[] = {{"height", d->height}, {"width", d->width}, {"classes", d->s.classes}};
+    } shape[] = {{"height", d->shape.height}, {"width", d->shape.width}, {"classes", d->s.classes}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
         const bool known = notes_get(&j->notes, shape[i].key) != NULL;
         const int64_t then = known ? notes_int(&j->notes, shape[i].key) : shape[i].is;
@@ -114,26 +113,6 @@ static fac_status keep_shape(train_job *j, const image_data *d) {
     return fac_error();
 }
 
-/* One name a line. */
-static fac_status keep_names(train_job *j, const image_data *d) {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = d->names.n ? open_memstream(&text, &n) : NULL;
-    if (!f) return fac_error();
-    for (int64_t k = 0; k < d->names.n; k++) fprintf(f, "%s\n", d->names.v[k]);
-    if (fclose(f) == 0) notes_set(&j->notes, "class_names", text);
-    free(text);
-    return fac_error();
-}
-
-static fac_module *classifier_new(const image_data *d, const train_options *o) {
-    const int64_t features = 32 * (d->height / 4) * (d->width / 4);
-    return fac_sequential(fac_conv2d_new(d->channels, 16, FAC_INTS(3), .padding = 1), fac_relu_new(),
-                          fac_max_pool2d_new(2), fac_conv2d_new(16, 32, FAC_INTS(3), .padding = 1), fac_relu_new(),
-                          fac_max_pool2d_new(2), fac_flatten_new(), fac_linear_new(features, 128), fac_relu_new(),
-                          fac_dropout_new(o->dropout), fac_linear_new(128, d->s.classes));
-}
-
 static fac_status make(train_job *j) {
     FAC_SCOPE(s);
     image_data *d = j->data;
@@ -141,10 +120,10 @@ static fac_status make(train_job *j) {
     fac_status st = o->labels ? read_idx(d, o) : read_folders(d, o);
     if (!st) st = check_sizes(d);
     if (!st) st = keep_shape(j, d);
-    if (!st) st = keep_names(j, d);
+    if (!st && d->names.n) run_keep_classes(&j->notes, &d->names);
     if (!st) st = samples_open(&d->s, j, o->augment ? augment : NULL);
     if (st) return st;
-    j->model = classifier_new(d, o);
+    j->model = image_model_new(&d->shape, d->s.classes, o->dropout);
     return fac_error();
 }
 
@@ -152,7 +131,7 @@ static void describe(const train_job *j) {
     const image_data *d = j->data;
     const int64_t parameters = fac_module_parameter_count(j->model);
     printf("images: %lld to train on, %lld held out, %lldx%lld, %lld %s\nmodel: %lld %s\n", (long long)d->s.n,
-           (long long)fac_tensor_size(d->s.test_y, 0), (long long)d->height, (long long)d->width,
+           (long long)fac_tensor_size(d->s.test_y, 0), (long long)d->shape.height, (long long)d->shape.width,
            (long long)d->s.classes, cli_word(d->s.classes, "class", "classes"), (long long)parameters,
            cli_word(parameters, "parameter", "parameters"));
 }
@@ -161,9 +140,11 @@ static void describe(const train_job *j) {
 
 static void put_figure(FILE *f, const image_data *d, int64_t i, int64_t said) {
     const samples *s = &d->s;
-    const int64_t is = ((const int64_t *)fac_tensor_data(s->test_y))[i], size = d->channels * d->height * d->width;
+    const int64_t is = ((const int64_t *)fac_tensor_data(s->test_y))[i],
+                  size = d->shape.channels * d->shape.height * d->shape.width;
     fprintf(f, "<figure class='%s'>", said == is ? "right" : "wrong");
-    report_image(f, (const uint8_t *)fac_tensor_data(s->test_x) + i * size, d->channels, d->height, d->width);
+    report_image(f, (const uint8_t *)fac_tensor_data(s->test_x) + i * size, d->shape.channels, d->shape.height,
+                 d->shape.width);
     fputs("<figcaption><b>", f);
     report_text(f, class_name(d, said));
     fputs("</b>", f);
@@ -194,7 +175,7 @@ static fac_status report(train_job *j, FILE *f) {
     const image_data *d = j->data;
     fac_tensor *logits = samples_predict(j), *said = logits ? fac_argmax(logits, .dim = 1) : NULL;
     if (!said || samples_report_classes(j, f, logits)) return fac_error();
-    if (d->channels != 1 && d->channels != 3) return FAC_OK;
+    if (d->shape.channels != 1 && d->shape.channels != 3) return FAC_OK;
     report_section(f, "Images that were held out");
     put_gallery(f, d, fac_tensor_data(said), false, 16);
     put_gallery(f, d, fac_tensor_data(said), true, 16);
@@ -205,7 +186,7 @@ static fac_status report(train_job *j, FILE *f) {
 static void release(void *data) {
     image_data *d = data;
     samples_close(&d->s);
-    class_names_free(&d->names);
+    names_free(&d->names);
 }
 
 static const train_kind images_kind = {.name = "images",

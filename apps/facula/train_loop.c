@@ -1,6 +1,7 @@
 /* The training loop, and the log and picture it leaves behind. */
 #include "early.h"
 #include "log.h"
+#include "models.h"
 #include "plan.h"
 #include "report.h"
 #include "tensorboard.h"
@@ -351,13 +352,6 @@ static int train(train_job *j) {
 
 fac_tensor *train_on_device(const train_job *j, fac_tensor *t) { return fac_to(t, .device = j->device); }
 
-/* Where the options say; an error if the device is not there, before anything is read. */
-static fac_status choose_device(train_job *j) {
-    j->device = fac_device_parse(j->options->device ? j->options->device : "cpu");
-    if (fac_error() || j->device.type == FAC_CPU) return fac_error();
-    return fac_set_device(j->device);
-}
-
 /* How many steps: as many as are given, or as the epochs have. */
 static void count_steps(train_job *j) {
     const train_options *o = j->options;
@@ -369,7 +363,8 @@ static void count_steps(train_job *j) {
 
 static fac_status make(train_job *j) {
     const train_options *o = j->options;
-    fac_status st = choose_device(j);
+    /* A device that is not there is an error before anything is read. */
+    fac_status st = model_device(o->device, &j->device);
     if (!st && o->resume) st = checkpoint_read_notes(o->out, &j->notes);
     if (!st) st = j->kind->make(j);
     if (!st) st = fac_module_to(j->model, .device = j->device);

@@ -1,16 +1,13 @@
 /* Accumulates the gradients of a step's batches, in mixed precision where asked, and takes the step. */
 #include "train_step.h"
+#include "models.h"
 #include "optimizers.h"
 #include <math.h>
 #include <string.h>
 
-static bool is_f32(const train_options *o) { return strcmp(o->precision, "f32") == 0; }
 static bool is_f16(const train_options *o) { return strcmp(o->precision, "f16") == 0; }
 
-fac_autocast_guard step_autocast(const train_job *j) {
-    return fac_autocast_begin(.device = j->device, .dtype = is_f16(j->options) ? FAC_F16 : FAC_BF16,
-                              .enabled = !is_f32(j->options));
-}
+fac_autocast_guard step_autocast(const train_job *j) { return model_autocast(j->device, j->options->precision); }
 
 fac_status step_prepare(train_job *j) {
     const train_options *o = j->options;
