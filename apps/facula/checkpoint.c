@@ -298,10 +298,28 @@ fac_status checkpoint_load(const char *dir, const checkpoint_parts *p) {
     return st ? st : fac_error();
 }
 
-fac_status checkpoint_load_model(const char *dir, fac_module *model) {
+fac_status checkpoint_check_matrix(const char *dir, const char *name, int64_t rows, int64_t columns) {
+    fac_safetensors *f = checkpoint_open(dir);
+    if (!f) return fac_error();
+    fac_safetensors_entry e;
+    const int64_t i = fac_safetensors_find(f, name);
+    const bool there = i >= 0 && !fac_safetensors_get(f, (size_t)i, &e);
+    if (!there || e.sizes.n != 2 || e.sizes.v[0] != rows || e.sizes.v[1] != columns)
+        fac_error_set(FAC_ERR_FORMAT,
+                      "the checkpoint of '%s' has no matrix '%s' of %lld by %lld, which its settings make", dir, name,
+                      (long long)rows, (long long)columns);
+    fac_safetensors_close(f);
+    return fac_error();
+}
+
+fac_status checkpoint_load_model(const char *dir, const char *weights, fac_module *model) {
     fac_safetensors *f = checkpoint_open(dir);
     fac_status st = f ? fac_safetensors_verify(f) : fac_error();
-    if (!st) st = load_module(f, has_part(f, "ema.module.") ? "ema.module." : "model.", model);
+    const bool mean = !st && has_part(f, "ema.module.");
+    if (!st && strcmp(weights, "ema") == 0 && !mean)
+        st = fac_error_set(FAC_ERR_NOT_FOUND, "the run in '%s' kept no mean of the weights: only one with --ema does",
+                           dir);
+    if (!st) st = load_module(f, mean && strcmp(weights, "last") != 0 ? "ema.module." : "model.", model);
     fac_safetensors_close(f);
     return st;
 }

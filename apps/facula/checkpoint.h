@@ -61,8 +61,12 @@ fac_status checkpoint_read_notes(const char *dir, notes *out);
 /* Loads the parts and the random generator's state. Of the mean and the scaler there may be nothing in the file: they then begin
    here. */
 fac_status checkpoint_load(const char *dir, const checkpoint_parts *parts);
-/* Loads the parameters to be used: their mean if the run made one, else the last ones. */
-fac_status checkpoint_load_model(const char *dir, fac_module *model);
+/* Whether the file has a matrix of these sizes, without reading it: a model that is made by a file's settings should be no larger than
+   the file. errors: FORMAT; those of reading */
+fac_status checkpoint_check_matrix(const char *dir, const char *name, int64_t rows, int64_t columns);
+/* Loads parameters to be used: their mean ("ema"), the last ones ("last"), or the mean if the run made one, else the last ones ("").
+   errors: NOT_FOUND without a mean; those of reading; those of fac_module_load_state_dict */
+fac_status checkpoint_load_model(const char *dir, const char *weights, fac_module *model);
 
 /* "DIR/name" into buf; an error if it is too long. */
 fac_status run_path(const char *dir, const char *name, char *buf, size_t size);

@@ -17,7 +17,7 @@ typedef struct cli_command {
     int (*run)(const struct cli_command *self, int argc, char **argv);
 } cli_command;
 
-extern const cli_command cli_info, cli_ops, cli_dispatch, cli_inspect, cli_train, cli_generate;
+extern const cli_command cli_info, cli_ops, cli_dispatch, cli_inspect, cli_train, cli_generate, cli_predict;
 
 /* How the program was called, for commands that the user is told. */
 extern const char *cli_program;

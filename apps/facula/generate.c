@@ -61,7 +61,7 @@ static fac_module *load_model(const notes *n, const char *run) {
     const gpt_config config = {notes_int(n, "vocab_size"), notes_int(n, "context"), notes_int(n, "dim"),
                                notes_int(n, "heads"),      notes_int(n, "layers"),  0};
     fac_module *m = fac_error() || gpt_check_checkpoint(&config, run) ? NULL : gpt_new(&config);
-    if (m && !checkpoint_load_model(run, m)) return m;
+    if (m && !checkpoint_load_model(run, "", m)) return m;
     fac_module_release(m);
     return NULL;
 }

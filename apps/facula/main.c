@@ -2,7 +2,7 @@
 #include "cli.h"
 #include <string.h>
 
-static const cli_command *const COMMANDS[] = {&cli_train, &cli_generate, &cli_inspect,
+static const cli_command *const COMMANDS[] = {&cli_train, &cli_predict,  &cli_generate, &cli_inspect,
                                               &cli_ops,   &cli_dispatch, &cli_info};
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
