@@ -14,6 +14,14 @@ fac_module *image_model_new(const image_shape *shape, int64_t classes, double dr
                           fac_dropout_new(dropout), fac_linear_new(128, classes));
 }
 
+fac_status image_model_check(const char *checkpoint, const image_shape *shape, int64_t classes) {
+    const int64_t h = shape->height, w = shape->width;
+    if (h < 4 || w < 4 || h > INT32_MAX || w > INT32_MAX)
+        return fac_error_set(FAC_ERR_FORMAT, "the checkpoint is of images of %lld x %lld", (long long)h, (long long)w);
+    const fac_status st = checkpoint_check_matrix(checkpoint, "model.7.weight", 128, 32 * (h / 4) * (w / 4));
+    return st ? st : checkpoint_check_matrix(checkpoint, "model.10.weight", classes, 128);
+}
+
 fac_tensor *image_model_input(fac_tensor *bytes) {
     return fac_sub(fac_div(fac_to(bytes, .dtype = FAC_F32), 127.5), 1.0);
 }
@@ -55,6 +63,18 @@ fac_module *table_model_new(int64_t in, int64_t out, const char *hidden, double 
     if (!fac_error()) return net;
     fac_module_release(net);
     return NULL;
+}
+
+fac_status table_model_check(const char *checkpoint, int64_t in, int64_t out, const char *hidden) {
+    char name[40];
+    const char *rest = hidden;
+    fac_status st = FAC_OK;
+    for (int64_t size = 1, n = 0; size > 0 && !st; in = size, n += 3) {
+        size = next_size(&rest);
+        snprintf(name, sizeof name, "model.%lld.weight", (long long)n);
+        st = checkpoint_check_matrix(checkpoint, name, size > 0 ? size : out, in);
+    }
+    return st;
 }
 
 /* ---- where and how ---- */

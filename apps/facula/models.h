@@ -16,6 +16,10 @@ fac_module *image_model_new(const image_shape *shape, int64_t classes, double dr
 fac_tensor *image_model_input(fac_tensor *bytes);
 /* Linear layers of these sizes, "64,64", with ReLU and dropout between them. errors: ARGUMENT for other text */
 fac_module *table_model_new(int64_t in, int64_t out, const char *hidden, double dropout);
+/* Whether a checkpoint has the weights of such layers, and so is about as large as they: numbers in notes may be any.
+   errors: FORMAT; those of reading */
+fac_status image_model_check(const char *checkpoint, const image_shape *shape, int64_t classes);
+fac_status table_model_check(const char *checkpoint, int64_t in, int64_t out, const char *hidden);
 /* Mixed precision by its name: "f32" for none, "bf16", "f16". */
 fac_autocast_guard model_autocast(fac_device device, const char *precision);
 /* The device of a name, NULL: the CPU, which is made the thread's own. errors: those of fac_device_parse; NOT_FOUND */

@@ -21,7 +21,7 @@ static const char HELP[] =
     "  --json             the same as --format json\n"
     "  --keep A,B         tables: print these columns of the files as well\n"
     "  --out FILE         write there instead of stdout, once all is done\n"
-    "  --metrics FILE     tables: write how right the predictions are as JSON\n"
+    "  --metrics FILE     write how right the predictions are as JSON; of images, those whose folder has a class's name\n"
     "  --weights NAME     ema (the mean of the weights, default if the run made one), last, or best (those that\n"
     "                     --patience kept)\n"
     "  --batch N          images or rows at once (default 256)\n"
@@ -171,6 +171,18 @@ fac_status predict_put(predictor *p, const float *said) {
     return st ? st : output_row(&p->out);
 }
 
+void predict_compare(predictor *p, int64_t is, const float *said) {
+    if (is >= 0)
+        figures_class(&p->figures, p->order[0] == is, (double)said[is]);
+    else
+        p->figures.unknown++;
+}
+
+fac_status predict_misused(predictor *p, const char *format) {
+    p->misused = true;
+    return fac_error_set(FAC_ERR_ARGUMENT, format, p->options->run);
+}
+
 void predict_complain(predictor *p) {
     progress_clear(&p->bar);
     cli_failed(p->options->command);
@@ -191,10 +203,12 @@ static void start_progress(predictor *p) {
 static fac_status tell_figures(predictor *p) {
     const predict_options *o = p->options;
     const bool any = figures_any(&p->figures);
-    if (any && !o->quiet) figures_print(stderr, &p->figures, p->classes.n > 0);
+    if (any && !o->quiet) figures_print(stderr, &p->figures, p->classes.n > 0, p->run.target ? "row" : "image");
     if (o->metrics && any) return figures_write(o->metrics, &p->figures, p->classes.n > 0);
     if (!o->metrics || p->failed) return FAC_OK;
-    return fac_error_set(FAC_ERR_NOT_FOUND, "--metrics: no row has the target '%s'", p->run.target);
+    if (p->run.target)
+        return fac_error_set(FAC_ERR_NOT_FOUND, "--metrics: no row has an answer in the target '%s'", p->run.target);
+    return fac_error_set(FAC_ERR_NOT_FOUND, "--metrics: no image is in a folder that has the name of a class");
 }
 
 static fac_status predict_all(predictor *p, const predict_kind *kind) {
@@ -234,7 +248,7 @@ static int run(const predict_options *o) {
     free(p.order);
     free(p.paths);
     notes_free(&p.notes);
-    return st ? CLI_FAILED : cli_stop ? 130 : p.failed ? CLI_FAILED : CLI_OK;
+    return p.misused ? CLI_USAGE : st ? CLI_FAILED : cli_stop ? 130 : p.failed ? CLI_FAILED : CLI_OK;
 }
 
 static int predict(const cli_command *self, int argc, char **argv) {

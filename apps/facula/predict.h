@@ -34,6 +34,7 @@ typedef struct predictor {
     progress bar;
     int64_t done, total; /* samples */
     bool failed;         /* a file could not be read */
+    bool misused;        /* the error is one of wrong use */
 } predictor;
 
 /* What one kind of run does: makes the model and the names of classes of the notes; predicts for a file, which fails only where no
@@ -52,6 +53,10 @@ fac_tensor *predict_batch(predictor *p, fac_tensor *x);
 double predict_number(const predictor *p, const float *said);
 /* Puts what the model said of one sample, a row of predict_batch's, into the present row of the output, and ends that. */
 fac_status predict_put(predictor *p, const float *said);
+/* Compares what was said last with the class that is true; -1: one that cannot be predicted. */
+void predict_compare(predictor *p, int64_t is, const float *said);
+/* Sets an error of wrong use, which names the run where the format has its %s. */
+fac_status predict_misused(predictor *p, const char *format) FAC_PRINTF(2, 0);
 /* Prints the pending error, clears it, and has the program fail at the end. */
 void predict_complain(predictor *p);
 /* Moves the progress on. */

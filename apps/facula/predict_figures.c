@@ -43,24 +43,24 @@ static size_t list(const figures *g, bool classes, figure *out) {
     return 3;
 }
 
-void figures_print(FILE *f, const figures *g, bool classes) {
+void figures_print(FILE *f, const figures *g, bool classes, const char *noun) {
     figure v[MOST_FIGURES];
     list(g, classes, v);
-    fprintf(f, "of %lld %s whose answer is known:", (long long)g->n, cli_word(g->n, "row", "rows"));
+    fprintf(f, "of %lld %s%s whose answer is known:", (long long)g->n, noun, cli_word(g->n, "", "s"));
     if (classes)
         fprintf(f, " accuracy %.2f%%, loss %.4f", 100 * v[0].is, v[1].is);
     else
         fprintf(f, " R2 %.4f, mean error %.5g, root of the mean square %.5g", v[0].is, v[1].is, v[2].is);
     if (g->unknown)
-        fprintf(f, "; %lld %s no answer that could be predicted", (long long)g->unknown,
-                cli_word(g->unknown, "row has", "rows have"));
+        fprintf(f, "; %lld %s%s no answer that could be predicted", (long long)g->unknown, noun,
+                cli_word(g->unknown, " has", "s have"));
     fputc('\n', f);
 }
 
 static bool put_json(FILE *f, const figures *g, bool classes) {
     figure v[MOST_FIGURES];
     const size_t n = list(g, classes, v);
-    json_t *all = json_pack("{s:I, s:I}", "rows", (json_int_t)g->n, "unknown", (json_int_t)g->unknown);
+    json_t *all = json_pack("{s:I, s:I}", "known", (json_int_t)g->n, "unknown", (json_int_t)g->unknown);
     bool good = all != NULL;
     for (size_t i = 0; i < n; i++)
         good = good && json_object_set_new(all, v[i].name, isfinite(v[i].is) ? json_real(v[i].is) : json_null()) == 0;

@@ -30,26 +30,14 @@ static fac_status read_classes(predictor *p) {
     return st;
 }
 
-/* Whether a model of that shape is about as large as the checkpoint: numbers in notes may be any. */
-static fac_status check_shape(const predictor *p) {
-    const image_shape *s = &p->shape;
-    if (s->height < 4 || s->width < 4 || s->height > INT32_MAX || s->width > INT32_MAX)
-        return fac_error_set(FAC_ERR_FORMAT, "the checkpoint is of images of %lld x %lld", (long long)s->height,
-                             (long long)s->width);
-    fac_status st = checkpoint_check_matrix(p->run.out, "model.7.weight", 128, 32 * (s->height / 4) * (s->width / 4));
-    return st ? st : checkpoint_check_matrix(p->run.out, "model.10.weight", (int64_t)p->classes.n, 128);
-}
-
 static fac_status make(predictor *p) {
     const predict_options *o = p->options;
-    if (o->keep || o->metrics)
-        return fac_error_set(FAC_ERR_ARGUMENT, "%s is for tables, and '%s' is a run on images",
-                             o->keep ? "--keep" : "--metrics", o->run);
+    if (o->keep) return predict_misused(p, "--keep is for tables, and '%s' is a run on images");
     p->shape = (image_shape){p->run.labels ? 1 : p->run.channels, notes_int(&p->notes, "height"),
                              notes_int(&p->notes, "width")};
     fac_status st = fac_error();
     if (!st) st = read_classes(p);
-    if (!st) st = check_shape(p);
+    if (!st) st = image_model_check(p->run.out, &p->shape, (int64_t)p->classes.n);
     if (!st) p->model = image_model_new(&p->shape, (int64_t)p->classes.n, 0);
     return st ? st : fac_error();
 }
@@ -68,6 +56,15 @@ typedef struct batch {
     sample *samples;        /* owned: what each is */
 } batch;
 
+/* The class that is true is that whose name the file's folder has, as in the training's folders. */
+static void count(predictor *p, const char *file, const float *said) {
+    const char *end = strrchr(file, '/'), *begin = end;
+    while (begin && begin > file && begin[-1] != '/') begin--;
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%.*s", begin ? (int)(end - begin) : 0, begin ? begin : "");
+    predict_compare(p, names_find(&p->classes, folder), said);
+}
+
 static fac_status put_sample(predictor *p, const sample *s, const float *said) {
     const bool json = p->options->format[0] == 'j';
     char name[4096 + 32];
@@ -75,7 +72,9 @@ static fac_status put_sample(predictor *p, const sample *s, const float *said) {
     fac_status st = output_put(&p->out, (output_cell){.name = "file", .text = name});
     if (!st && json && s->index >= 0)
         st = output_put(&p->out, (output_cell){.name = "index", .number = (double)s->index, .whole = true});
-    return st ? st : predict_put(p, said);
+    if (!st) st = predict_put(p, said);
+    if (!st && p->options->metrics) count(p, s->file, said);
+    return st;
 }
 
 /* Predicts for what is there. */

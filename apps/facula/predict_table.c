@@ -15,9 +15,10 @@ static fac_status make(predictor *p) {
     p->classes = p->table.classes;
     p->table.classes = (name_list){0};
     if (!st && !p->classes.n && o->top > 1)
-        st = fac_error_set(FAC_ERR_ARGUMENT, "--top is for classes, and '%s' is a run on numbers", o->run);
-    if (st) return st;
+        st = predict_misused(p, "--top is for classes, and '%s' is a run on numbers");
     const int64_t out = p->classes.n ? (int64_t)p->classes.n : 1;
+    if (!st) st = table_model_check(p->run.out, p->table.features, out, p->run.hidden);
+    if (st) return st;
     p->model = table_model_new(p->table.features, out, p->run.hidden, 0);
     return fac_error();
 }
@@ -69,13 +70,13 @@ static void rows_close(rows *r) {
 static void count(predictor *p, const char *text, const float *said) {
     figures *g = &p->figures;
     char *end = NULL;
-    const int64_t k = p->classes.n ? names_find_sorted(&p->classes, text) : -1;
     const double is = p->classes.n ? NAN : strtod(text, &end);
-    if (k >= 0)
-        figures_class(g, p->order[0] == k, (double)said[k]);
+    if (!*text) return;
+    if (p->classes.n)
+        predict_compare(p, names_find_sorted(&p->classes, text), said);
     else if (end > text && !*end && isfinite(is))
         figures_number(g, predict_number(p, said), is);
-    else if (*text)
+    else
         g->unknown++;
 }
 

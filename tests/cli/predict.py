@@ -96,7 +96,7 @@ def numbers_are_those_of_the_training(folder):
     errors = [row["prediction"] - float(is_["price"]) for row, is_ in zip(said, truth)]
     figures = json.loads((folder / "m.json").read_text())
     squares = sum(e * e for e in errors) / 60
-    need(figures["rows"] == 60 and figures["unknown"] == 0, figures)
+    need(figures["known"] == 60 and figures["unknown"] == 0, figures)
     need(near(figures["root_mean_square_error"], math.sqrt(squares), 1e-5), figures)
     need(near(figures["mean_absolute_error"], sum(map(abs, errors)) / 60, 1e-5), figures)
     need(near(squares / deviation ** 2, last_validation(run), 1e-4), f"{squares / deviation ** 2}, in the log {last_validation(run)}")
@@ -209,6 +209,12 @@ def images_are_those_of_the_training(folder):
     printed = good("train", "--resume", "--steps", 61, "--lr", 0, "--out", run)
     need(f"accuracy {100 * right:.2f}%" in printed and right > 0.7, f"{right}: {printed}")
     need(near(loss, last_validation(run), 1e-5), f"{loss}, in the log {last_validation(run)}")
+    shutil.copytree(folder / "test" / "red", folder / "test" / "violet")
+    _, told = predict("--metrics", folder / "m.json", run, folder / "test")
+    figures = json.loads((folder / "m.json").read_text())
+    need(figures["known"] == 21 and figures["unknown"] == 7 and near(figures["accuracy"], right) and near(figures["loss"], loss, 1e-5)
+         and "of 21 images whose" in told and "; 7 images have no answer" in told, f"{figures}{told}")
+    refused("predict", "--metrics", folder / "m.json", run, folder / "test" / "violet", status=1, words=["--metrics", "no image"])
     for n in (1, 5):
         for one, two in zip(said, predict("--top", 3, "--batch", n, run, *files)[0]):
             need(one["class"] == two["class"] and near(one["probability"], two["probability"], 1e-5), f"batches of {n}: {one} {two}")
@@ -332,14 +338,14 @@ def what_is_no_such_run_is_refused(folder):
     good("train", "--resume", "--steps", int(notes(run)["step"]) + 1, "--quiet", "--out", run)
     good("predict", run, folder / "test.csv")
     for change, word in ((lambda m: m.update(inputs="number\tpetal\tx\t1\t\n"), "inputs"), (lambda m: m.update(inputs=""), "inputs"),
-                         (lambda m: m.update(class_names="a\nb\n"), "size mismatch"), (lambda m: m.pop("kind"), "what was trained")):
+                         (lambda m: m.update(class_names="a\nb\n"), "model.6.weight"), (lambda m: m.update(hidden="65536,65536"), "model.0.weight"), (lambda m: m.pop("kind"), "what was trained")):
         shutil.copy(run / "checkpoint.safetensors", folder / "changed.safetensors")
         rewrite(folder / "changed.safetensors", change)
         refused("predict", folder / "changed.safetensors", folder / "test.csv", status=1, words=[word])
     run = houses_run(folder)
-    refused("predict", "--top", 2, run, folder / "test.csv", status=1, words=["--top", "numbers"])
+    refused("predict", "--top", 2, run, folder / "test.csv", words=["--top", "numbers"])
     run = images_run(folder / "images")
-    refused("predict", "--keep", "a", run, folder / "test.csv", status=1, words=["--keep", "images"])
+    refused("predict", "--keep", "a", run, folder / "test.csv", words=["--keep", "images"])
     rewrite(run / "checkpoint.safetensors", lambda meta: meta.update(height="400000", width="400000"))
     refused("predict", run, folder / "images" / "test", status=1, words=["model.7.weight"])
 
