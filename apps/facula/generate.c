@@ -55,7 +55,8 @@ static int parse(const cli_command *self, int argc, char **argv, generate_option
 static fac_module *load_model(const notes *n, const char *run) {
     const char *kind = notes_get(n, "kind");
     if (!kind || strcmp(kind, "text") != 0) {
-        fac_error_set(FAC_ERR_FORMAT, "'%s' is not the run of a text model", run);
+        fac_error_set(FAC_ERR_FORMAT, "'%s' is not the run of a text model%s", run,
+                      kind ? ", but 'facula predict' uses it" : "");
         return NULL;
     }
     const gpt_config config = {notes_int(n, "vocab_size"), notes_int(n, "context"), notes_int(n, "dim"),

@@ -49,8 +49,10 @@ void figures_print(FILE *f, const figures *g, bool classes, const char *noun) {
     fprintf(f, "of %lld %s%s whose answer is known:", (long long)g->n, noun, cli_word(g->n, "", "s"));
     if (classes)
         fprintf(f, " accuracy %.2f%%, loss %.4f", 100 * v[0].is, v[1].is);
-    else
-        fprintf(f, " R2 %.4f, mean error %.5g, root of the mean square %.5g", v[0].is, v[1].is, v[2].is);
+    else {
+        if (isfinite(v[0].is)) fprintf(f, " R2 %.4f,", v[0].is);
+        fprintf(f, " mean error %.5g, root of the mean square %.5g", v[1].is, v[2].is);
+    }
     if (g->unknown)
         fprintf(f, "; %lld %s%s no answer that could be predicted", (long long)g->unknown, noun,
                 cli_word(g->unknown, " has", "s have"));

@@ -18,27 +18,22 @@ static fac_status number_classes(predictor *p, int64_t n) {
     return st;
 }
 
-static fac_status read_classes(predictor *p) {
-    const int64_t n = notes_int(&p->notes, "classes");
-    fac_status st = fac_error();
-    if (!st && (n < 1 || n > INT32_MAX))
-        return fac_error_set(FAC_ERR_FORMAT, "the checkpoint says classes = %lld", (long long)n);
-    if (!st) st = p->run.labels ? number_classes(p, n) : run_classes(&p->notes, &p->classes);
-    if (!st && (int64_t)p->classes.n != n)
-        st = fac_error_set(FAC_ERR_FORMAT, "the checkpoint says classes = %lld, but has the names of %lld; train anew",
-                           (long long)n, (long long)p->classes.n);
-    return st;
+static fac_status read_classes(predictor *p, int64_t n) {
+    const fac_status st = p->run.labels ? number_classes(p, n) : run_classes(&p->notes, &p->classes);
+    if (st || (int64_t)p->classes.n == n) return st;
+    return fac_error_set(FAC_ERR_FORMAT, "the checkpoint says classes = %lld, but has the names of %lld; train anew",
+                         (long long)n, (long long)p->classes.n);
 }
 
 static fac_status make(predictor *p) {
-    const predict_options *o = p->options;
-    if (o->keep) return predict_misused(p, "--keep is for tables, and '%s' is a run on images");
+    if (p->options->keep) return predict_misused(p, "--keep is for tables, and '%s' is a run on images");
+    const int64_t classes = notes_int(&p->notes, "classes");
     p->shape = (image_shape){p->run.labels ? 1 : p->run.channels, notes_int(&p->notes, "height"),
                              notes_int(&p->notes, "width")};
     fac_status st = fac_error();
-    if (!st) st = read_classes(p);
-    if (!st) st = image_model_check(p->run.out, &p->shape, (int64_t)p->classes.n);
-    if (!st) p->model = image_model_new(&p->shape, (int64_t)p->classes.n, 0);
+    if (!st) st = image_model_check(p->run.out, &p->shape, classes);
+    if (!st) st = read_classes(p, classes);
+    if (!st) p->model = image_model_new(&p->shape, classes, 0);
     return st ? st : fac_error();
 }
 
@@ -161,11 +156,12 @@ static fac_status predict_file(batch *b, const char *path) {
     return take(b, path, -1);
 }
 
-/* Links to folders are not followed, so that there is no circle. */
+/* Links to folders are not followed, so that there is no circle. What has too long a path is left to be complained of. */
 static bool wanted(const char *dir, const char *name) {
     char path[4096];
     struct stat st;
-    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path || lstat(path, &st) != 0) return false;
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path) return true;
+    if (lstat(path, &st) != 0) return false;
     return S_ISDIR(st.st_mode) || folder_has_image(dir, name);
 }
 
@@ -174,30 +170,40 @@ static bool is_folder(const char *path) {
     return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The images of a folder and of those below it. */
-static fac_status list_below(predictor *p, const char *dir, name_list *out) {
-    char path[4096];
+/* The images of a folder and of those below it, whose names are put behind the folder's for that time. */
+static fac_status list_below(predictor *p, char *path, size_t size, name_list *out) {
+    const size_t length = strlen(path);
     name_list here = {0};
-    if (folder_list(dir, wanted, &here)) predict_complain(p);
+    if (folder_list(path, wanted, &here)) predict_complain(p);
     fac_status st = FAC_OK;
     for (size_t i = 0; i < here.n && !st; i++) {
-        if (run_path(dir, here.v[i], path, sizeof path))
-            predict_complain(p);
-        else
-            st = is_folder(path) ? list_below(p, path, out) : names_add(out, path);
+        const bool fits = snprintf(path + length, size - length, "/%s", here.v[i]) < (int)(size - length);
+        if (fits) st = is_folder(path) ? list_below(p, path, size, out) : names_add(out, path);
+        path[length] = 0;
+        if (fits) continue;
+        fac_error_set(FAC_ERR_ARGUMENT, "the path '%s/%s' is too long", path, here.v[i]);
+        predict_complain(p);
     }
     names_free(&here);
     return st;
 }
 
-static fac_status list_one(predictor *p, const char *path, name_list *out) {
-    struct stat st;
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return names_add(out, path);
+static fac_status list_folder(predictor *p, const char *path, name_list *out) {
+    char room[4096];
     const size_t before = out->n;
-    fac_status status = list_below(p, path, out);
-    if (status || out->n > before) return status;
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    snprintf(room, sizeof room, "%.*s", (int)n, path);
+    const fac_status st = list_below(p, room, sizeof room, out);
+    if (st || out->n > before) return st;
     fac_error_set(FAC_ERR_ARGUMENT, "the folder '%s' has no PNG or JPEG files", path);
     return predict_complain(p), FAC_OK;
+}
+
+static fac_status list_one(predictor *p, const char *path, name_list *out) {
+    struct stat st;
+    if (strcmp(path, "-") == 0) return predict_misused(p, "standard input is for tables, and '%s' is a run on images");
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? list_folder(p, path, out) : names_add(out, path);
 }
 
 static fac_status predict_list(predictor *p, const name_list *files) {

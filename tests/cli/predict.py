@@ -140,7 +140,7 @@ def columns_are_found_by_name(folder):
     lines = (folder / "test.csv").read_text().splitlines()
     (folder / "part.csv").write_text("\n".join([lines[0], lines[1], lines[2].rsplit(",", 1)[0] + ",", lines[3].rsplit(",", 1)[0] + ",?"]))
     said, told = predict(run, folder / "part.csv")
-    need(len(said) == 3 and "of 1 row whose" in told and "; 1 row has no answer" in told, told)
+    need(len(said) == 3 and "of 1 row whose answer is known: mean error" in told and "; 1 row has no answer" in told, told)
     refused("predict", "--metrics", folder / "m.json", run, folder / "other.csv", status=1, words=["--metrics", "'price'"])
 
 
@@ -227,11 +227,29 @@ def folders_are_searched_below(folder):
         shutil.copy(folder / "test" / "red" / "000.png", folder / "more" / name)
     (folder / "more" / "b" / "circle").symlink_to(folder / "more")
     (folder / "more" / "link.png").symlink_to(folder / "more" / "a.png")
-    said, _ = predict(run, folder / "more", folder / "test" / "blue" / "001.png", folder / "more" / "c" / ".hidden.png")
+    said, _ = predict(run, f"{folder}/more//", folder / "test" / "blue" / "001.png", folder / "more" / "c" / ".hidden.png")
     need([row["file"][len(str(folder)) + 1:] for row in said]
          == ["more/a.png", "more/b/a/x.jpeg.png", "more/b/a.png", "more/b/z.PNG", "more/link.png", "test/blue/001.png",
              "more/c/.hidden.png"], said)
     refused("predict", run, folder / "more" / "c", status=1, words=["/c'", "no PNG or JPEG"])
+    refused("predict", run, "-", words=["standard input", "tables"])
+
+
+def paths_that_are_too_long_are_named(folder):
+    run, deep = images_run(folder), folder / "deep"
+    deep.mkdir()
+    shutil.copy(folder / "test" / "red" / "000.png", deep)
+    place = os.open(deep, os.O_RDONLY)
+    try:
+        for _ in range(2100):
+            os.mkdir("d", dir_fd=place)
+            above, place = place, os.open("d", os.O_RDONLY, dir_fd=place)
+            os.close(above)
+        done = call("predict", run, deep)
+        need(done.returncode == 1 and "is too long" in done.stderr and done.stdout.count("\n") == 2, f"{done.returncode}: {done.stderr}")
+    finally:
+        os.close(place)
+        subprocess.run(["rm", "-rf", deep], check=True)
 
 
 def idx_files_are_those_of_the_training(folder):
