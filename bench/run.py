@@ -71,12 +71,17 @@ class Side:
     def read(self):
         return self.process.stdout.readline().split("\t")
 
-    def measure(self, row, threads, milliseconds):
-        """Median microseconds; None if the row failed."""
+    def ask(self, row, threads, milliseconds):
+        """The row's line, as bench.c has it, in its columns; an empty list if the row failed."""
         self.process.stdin.write(f"{row}\t{threads}\t{milliseconds}\n")
         self.process.stdin.flush()
         answer = self.read()
-        return float(answer[3]) if len(answer) == 5 else None
+        return answer if len(answer) >= 5 else []
+
+    def measure(self, row, threads, milliseconds):
+        """Median microseconds; None if the row failed."""
+        answer = self.ask(row, threads, milliseconds)
+        return float(answer[3]) if answer else None
 
 
 def start_torch(threads):
