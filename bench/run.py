@@ -71,16 +71,19 @@ class Side:
     def read(self):
         return self.process.stdout.readline().split("\t")
 
-    def ask(self, row, threads, milliseconds):
-        """The row's line, as bench.c has it, in its columns; an empty list if the row failed."""
+    def send(self, row, threads, milliseconds):
         self.process.stdin.write(f"{row}\t{threads}\t{milliseconds}\n")
         self.process.stdin.flush()
+
+    def answer(self):
+        """The row's line, as bench.c has it, in its columns; an empty list if the row failed."""
         answer = self.read()
         return answer if len(answer) >= 5 else []
 
     def measure(self, row, threads, milliseconds):
         """Median microseconds; None if the row failed."""
-        answer = self.ask(row, threads, milliseconds)
+        self.send(row, threads, milliseconds)
+        answer = self.answer()
         return float(answer[3]) if answer else None
 
 

@@ -7,6 +7,8 @@ page of it. FACULA_BENCH_PYTHON names a Python with another PyTorch than the sys
 """
 import argparse
 import pathlib
+import resource
+import select
 import subprocess
 import sys
 import time
@@ -15,6 +17,9 @@ import run
 import sweep_rows
 
 COLUMNS = ("operator", "kind", "size", "dtype", "layout", "direction", "threads", "facula", "pytorch", "ratio", "bytes", "numel", "row")
+CLEAR = 1.3  # a ratio from which on a second turn changes nothing that matters
+PATIENCE = 30  # seconds for a row; a side that takes longer is ended, and the row counts as one that it does not take
+MEMORY = 6 << 30  # bytes of data that a side may have; distances of all pairs, say, would take more
 REFUSED_AT_MOST = 60  # calls of an operator that one side does not take, in a row
 
 
@@ -35,16 +40,21 @@ class Sides:
 
     def ask(self, side, row, milliseconds):
         try:
-            return side.ask(row, self.threads, milliseconds)
+            side.send(row, self.threads, milliseconds)
         except BrokenPipeError:
             return []
+        if not select.select([side.process.stdout], [], [], PATIENCE)[0]:
+            side.process.kill()
+            side.process.wait()
+            return []
+        return side.answer()
 
     def measure(self, row, milliseconds):
         """Our line and theirs; theirs alone, if we do not take the call. Ours is not asked for what PyTorch does not take."""
         self.start()
         theirs = self.ask(self.theirs, row, milliseconds)
         ours = self.ask(self.ours, row, milliseconds) if theirs else []
-        if ours:  # in turns, so that a busy machine slows both
+        if ours and float(theirs[3]) < CLEAR * float(ours[3]):  # again, in turns, so that a busy machine slows both
             theirs = min(theirs, self.ask(self.theirs, row, milliseconds) or theirs, key=lambda a: float(a[3]))
             ours = min(ours, self.ask(self.ours, row, milliseconds) or ours, key=lambda a: float(a[3]))
         return ours, theirs
@@ -99,6 +109,7 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     sides = Sides(str(options.folder / "bench"), options.threads)
     sides.start()
     done = done_before(options.out)
