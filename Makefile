@@ -16,7 +16,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # The system's Python comes first: that is where distribution packages such as python3-torch are.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
-.PHONY: all configure setup demo test bench gpu-check gpu-bench docs features conformance accuracy attack attack-kill attack-faults fuzz hostile coverage plain arm64 embedded try-debian abi abi-release house lint format install clean help
+.PHONY: all configure setup demo test bench sweep gpu-check gpu-bench docs features conformance accuracy attack attack-kill attack-faults fuzz hostile coverage plain arm64 embedded try-debian abi abi-release house lint format install clean help
 
 all: configure ## build the library, the tools, the examples and the tests
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -37,6 +37,10 @@ test: all ## run every test
 
 bench: all ## measure; with python3-torch installed, beside PyTorch in the same run
 	@$(PYTHON) bench/run.py $(BUILD)/bench
+
+sweep: all ## measure every operator beside PyTorch in sizes, dtypes and layouts, and make a page of it: an hour; goes on where it was
+	@$(PYTHON) bench/sweep.py $(BUILD)/bench $(BUILD)/sweep.tsv
+	@$(PYTHON) bench/sweep_report.py $(BUILD)/sweep.tsv --limits $(BUILD)/bench --html $(BUILD)/sweep.html
 
 gpu-check: all ## put the CUDA tests into build/gpu-check, to be carried to a GPU, and run them: here simulated without one
 	@cmake --build $(BUILD) -j $(JOBS) --target cuda_tests

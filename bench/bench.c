@@ -6,15 +6,25 @@
        bench --serve          for each line `name<TAB>threads<TAB>milliseconds` on stdin, that row; run.py asks so
        bench --memory NAME    runs a row ten times; prints the peak resident KiB and the allocator's peak bytes
 
-   A row's line is `section<TAB>name<TAB>threads<TAB>median_us<TAB>min_us`. A sample is as many runs as take 200 us;
-   samples are taken until the time is up, seven at least. */
+   A row's line is `section<TAB>name<TAB>threads<TAB>median_us<TAB>min_us`; a call's has two columns more, the bytes that it reads and
+   writes and the elements of its first result. A sample is as many runs as take 200 us; samples are taken until the time is up, seven at
+   least, or three of what takes 20 ms. */
 #include "boxed.h"
 #include "rows.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { MIN_SAMPLES = 7, MAX_SAMPLES = 4096, SAMPLE_NS = 200000, WARM_RUNS = 3, DEFAULT_MS = 200, LINE = 1024 };
+enum {
+    MIN_SAMPLES = 7,
+    LONG_SAMPLES = 3,
+    LONG_NS = 20000000,
+    MAX_SAMPLES = 4096,
+    SAMPLE_NS = 200000,
+    WARM_RUNS = 3,
+    DEFAULT_MS = 200,
+    LINE = 1024
+};
 
 static double now_ns(void) {
     struct timespec t;
@@ -39,13 +49,15 @@ static int by_value(const void *a, const void *b) {
 
 /* Fills samples in rising order; returns how many, 0 on an error. */
 static int take_samples(const row *r, fixture *f, double budget_ms, double *samples) {
-    double one = time_runs(r, f, WARM_RUNS);
-    if (one >= 0) one = time_runs(r, f, one < SAMPLE_NS ? 4 : 1);
+    double one = time_runs(r, f, 1);
+    const bool is_long = one > LONG_NS;
+    if (one >= 0 && !is_long) one = time_runs(r, f, WARM_RUNS - 1);
+    if (one >= 0 && !is_long) one = time_runs(r, f, one < SAMPLE_NS ? 4 : 1);
     if (one < 0) return 0;
     const int64_t runs = one < SAMPLE_NS ? 1 + (int64_t)(SAMPLE_NS / (one + 1)) : 1;
     const double end = now_ns() + budget_ms * 1e6;
     int n = 0;
-    while (n < MAX_SAMPLES && (n < MIN_SAMPLES || now_ns() < end))
+    while (n < MAX_SAMPLES && (n < (is_long ? LONG_SAMPLES : MIN_SAMPLES) || now_ns() < end))
         if ((samples[n++] = time_runs(r, f, runs)) < 0) return 0;
     qsort(samples, (size_t)n, sizeof *samples, by_value);
     return n;
@@ -88,14 +100,17 @@ static int measure_call(const char *text, int threads, double budget_ms) {
     FAC_SCOPE(s);
     boxed_call call = {0};
     fixture f = {.call = &call};
+    double bytes = 0, numel = 0;
     int n = 0;
     if (fac_set_num_threads(threads) == FAC_OK && boxed_make(&call, text)) {
         f.x[0] = fac_empty(FAC_INTS(1)); /* what run_boxed gives: not NULL */
         n = f.x[0] ? take_samples(&r, &f, budget_ms, samples) : 0;
+        if (n) bytes = boxed_bytes(&call, &numel);
     }
     boxed_drop(&call);
     if (n == 0) return fac_report(stderr), 1;
-    printf("%s\t%s\t%d\t%.4f\t%.4f\n", r.section, r.name, threads, samples[n / 2] / 1e3, samples[0] / 1e3);
+    printf("%s\t%s\t%d\t%.4f\t%.4f\t%.0f\t%.0f\n", r.section, r.name, threads, samples[n / 2] / 1e3, samples[0] / 1e3,
+           bytes, numel);
     fflush(stdout);
     return 0;
 }

@@ -132,6 +132,7 @@ static fac_tensor *tensor(reader *r, fac_dtype dtype) {
                     : eat(r, "{perm}") ? fac_to_dtype(fac_randperm(sizes[0]), dtype)
                     : eat(r, "{")      ? listed(r, s, dtype)
                                        : plain(s, dtype);
+    if (eat(r, "'s")) return fac_select(fac_stack(FAC_TENSORS(t, t), -1), -1, 0);
     return eat(r, "'t") ? fac_transpose(fac_contiguous(fac_transpose(t, -2, -1)), -2, -1) : t;
 }
 
@@ -211,10 +212,56 @@ static fac_value value(reader *r, bool scalars) {
     return whole ? fac_value_int((int64_t)x) : fac_value_float(x);
 }
 
+/* ---- backward ---------------------------------------------------------------------------------------------------------- */
+
+static bool has_gradient(fac_tensor *t) {
+    return t && (fac_dtype_is_floating(fac_tensor_dtype(t)) || fac_dtype_is_complex(fac_tensor_dtype(t)));
+}
+
+static void add_leaves(boxed_call *c, fac_tensors list) {
+    for (size_t i = 0; i < list.n && c->n_leaves < BOXED_LEAVES; i++)
+        if (has_gradient(list.v[i])) c->leaves[c->n_leaves++] = fac_set_requires_grad(list.v[i], true);
+}
+
+/* The tensors of a value, `one` being room for one; none if it holds something else. */
+static fac_tensors tensors_in(fac_value v, fac_tensor **one) {
+    if (v.tag == FAC_TAG_TENSORS) return fac_value_as_tensors(v);
+    if (v.tag != FAC_TAG_TENSOR) return (fac_tensors){NULL, 0};
+    *one = fac_value_as_tensor(v);
+    return (fac_tensors){one, 1};
+}
+
+static void find_leaves(boxed_call *c) {
+    fac_tensor *one;
+    for (size_t i = 0; i < c->n; i++) add_leaves(c, tensors_in(c->args[i], &one));
+}
+
+/* The first tensor among the results that has gradients. */
+static fac_tensor *root_of(const fac_value *results, size_t n) {
+    fac_tensor *one;
+    for (size_t i = 0; i < n; i++) {
+        const fac_tensors list = tensors_in(results[i], &one);
+        for (size_t k = 0; k < list.n; k++)
+            if (has_gradient(list.v[k]) && fac_requires_grad(list.v[k])) return list.v[k];
+    }
+    return NULL;
+}
+
+static bool run_backward(boxed_call *c, const fac_value *results, size_t n) {
+    FAC_SCOPE(s);
+    fac_tensor *root = root_of(results, n), *grads[BOXED_LEAVES];
+    if (!root) return fprintf(stderr, "bench: %s has no result with a gradient\n", fac_operator_name(c->op)), false;
+    if (!c->ones) c->ones = fac_keep(fac_ones_like(root));
+    const fac_tensors leaves = {c->leaves, c->n_leaves};
+    return c->ones && fac_grad(FAC_TENSORS(root), leaves, grads, .grad_outputs = FAC_TENSORS(c->ones),
+                               .allow_unused = true) == FAC_OK;
+}
+
 bool boxed_make(boxed_call *c, const char *text) {
     char name[NAME];
+    *c = (boxed_call){.backward = strncmp(text, "grad ", 5) == 0};
+    if (c->backward) text += 5;
     const char *open = strchr(text, '(');
-    *c = (boxed_call){0};
     if (!open || (size_t)(open - text) >= sizeof name) return fprintf(stderr, "bench: '%s' is no call\n", text), false;
     memcpy(name, text, (size_t)(open - text));
     name[open - text] = 0;
@@ -226,6 +273,7 @@ bool boxed_make(boxed_call *c, const char *text) {
         c->n++;
         eat(&r, ",");
     }
+    if (!r.bad && !*r.at && c->backward) find_leaves(c);
     if (!r.bad && !*r.at && fac_error() == FAC_OK) return true;
     if (fac_error() == FAC_OK) fprintf(stderr, "bench: '%s' was not understood at '%s'\n", text, r.at);
     boxed_drop(c);
@@ -234,13 +282,43 @@ bool boxed_make(boxed_call *c, const char *text) {
 
 void boxed_drop(boxed_call *c) {
     for (size_t i = 0; i < c->n; i++) fac_value_release(&c->args[i]);
-    c->n = 0;
+    fac_release(c->ones);
+    *c = (boxed_call){0};
 }
 
-bool boxed_run(const boxed_call *c) {
+/* Of tensors in memory of rows and columns; what is sparse or opaque counts as nothing. */
+static double bytes_in(fac_value v) {
+    fac_tensor *one;
+    const fac_tensors list = tensors_in(v, &one);
+    double bytes = 0;
+    for (size_t i = 0; i < list.n; i++)
+        if (list.v[i] && fac_tensor_layout(list.v[i]) == FAC_STRIDED)
+            bytes += (double)fac_tensor_numel(list.v[i]) * (double)fac_dtype_size(fac_tensor_dtype(list.v[i]));
+    return bytes;
+}
+
+double boxed_bytes(boxed_call *c, double *out_numel) {
+    fac_value results[BOXED_RESULTS];
+    const size_t n = fac_operator_return_count(c->op);
+    double bytes = 0;
+    *out_numel = 0;
+    if (n > BOXED_RESULTS || fac_call_op(c->op, c->args, c->n, results) != FAC_OK) return 0;
+    for (size_t i = 0; i < c->n; i++) bytes += bytes_in(c->args[i]);
+    for (size_t i = 0; i < n; i++) {
+        fac_tensor *one;
+        const fac_tensors list = tensors_in(results[i], &one);
+        if (i == 0 && list.n && list.v[0]) *out_numel = (double)fac_tensor_numel(list.v[0]);
+        bytes += bytes_in(results[i]);
+        fac_value_release(&results[i]);
+    }
+    return bytes;
+}
+
+bool boxed_run(boxed_call *c) {
     fac_value results[BOXED_RESULTS];
     const size_t n = fac_operator_return_count(c->op);
     if (n > BOXED_RESULTS || fac_call_op(c->op, c->args, c->n, results) != FAC_OK) return false;
+    const bool ok = !c->backward || run_backward(c, results, n);
     for (size_t i = 0; i < n; i++) fac_value_release(&results[i]);
-    return true;
+    return ok;
 }

@@ -6,14 +6,22 @@ import re
 TABLE = pathlib.Path(__file__).resolve().parent / "operators.txt"
 DTYPES = {"bool": "bool", "u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "f16": "float16",
           "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128", "qi8": "qint8", "qu8": "quint8"}
-TENSOR = re.compile(r"(bool|u8|i8|i16|i32|i64|f16|bf16|f32|f64|c64|c128|qi8|qu8)\[([\dKM,]*)\](?:\{([^}]*)\})?('t)?")
+TENSOR = re.compile(r"(bool|u8|i8|i16|i32|i64|f16|bf16|f32|f64|c64|c128|qi8|qu8)\[([\dKM,]*)\](?:\{([^}]*)\})?('[ts])?")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?([KM])?")
 
 
+def lines_by_kind():
+    """(kind, line) of the table's lines, a kind being the comment above them; what is indented belongs to the line before."""
+    kind, text = "", re.sub(r"\n +", " ", TABLE.read_text(encoding="utf-8"))
+    for line in text.splitlines():
+        if line.startswith("# "):
+            kind = line[2:]
+        elif line:
+            yield kind, line
+
+
 def lines():
-    """The table's lines without comments; what is indented belongs to the line before."""
-    text = "\n".join(line for line in TABLE.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#"))
-    return re.sub(r"\n +", " ", text).splitlines()
+    return [line for _, line in lines_by_kind()]
 
 
 def full(call):
@@ -21,14 +29,18 @@ def full(call):
     return call if call.startswith("quantized::") else "aten::" + call
 
 
-def rows():
-    """The calls, as "aten::abs(f32[1M])"."""
-    for line in lines():
+def rows_by_kind():
+    """(kind, call), as "aten::abs(f32[1M])"."""
+    for kind, line in lines_by_kind():
         if line.startswith("each "):
             arguments, names = line[5:].rsplit(": ", 1)
-            yield from (full(f"{name}({arguments})") for name in names.split())
+            yield from ((kind, full(f"{name}({arguments})")) for name in names.split())
         elif not line.startswith("none "):
-            yield full(line)
+            yield kind, full(line)
+
+
+def rows():
+    return [row for _, row in rows_by_kind()]
 
 
 def reasons():
@@ -75,7 +87,13 @@ def make_quantized(torch, dtype, sizes, fill):
     return torch.quantize_per_tensor(torch.randn(sizes), 0.05, 3, dtype)
 
 
-def make_tensor(torch, dtype, sizes, fill, transposed):
+def laid_out(torch, t, mark):
+    if mark == "'s":
+        return torch.stack((t, t), -1).select(-1, 0)
+    return t.mT.contiguous().mT if mark else t
+
+
+def make_tensor(torch, dtype, sizes, fill, mark):
     dtype, sizes = getattr(torch, DTYPES[dtype]), [number(n) for n in sizes.split(",") if n]
     if dtype in (torch.qint8, torch.quint8):
         return make_quantized(torch, dtype, sizes, fill)
@@ -98,7 +116,7 @@ def make_tensor(torch, dtype, sizes, fill, transposed):
         t = some.repeat(numel // len(some) + 1)[:numel].reshape(sizes).to(dtype)
     else:
         t = torch.randn(sizes, dtype=dtype) if real else torch.randint(2 if dtype == torch.bool else 10, sizes).to(dtype)
-    return t.mT.contiguous().mT if transposed else t
+    return laid_out(torch, t, mark)
 
 
 def read_value(torch, text, at):
@@ -147,10 +165,27 @@ def packed_call(torch, name, values):
     return None
 
 
+def tensors_in(torch, values):
+    for v in values if isinstance(values, (list, tuple)) else [values]:
+        if isinstance(v, torch.Tensor):
+            yield v
+        elif isinstance(v, (list, tuple)):
+            yield from tensors_in(torch, v)
+
+
+def backward_call(torch, call, values):
+    """A function that makes the call and computes the gradients of all inputs that can have one, from ones for the first result."""
+    leaves = [t.requires_grad_() for t in tensors_in(torch, values) if t.is_floating_point() or t.is_complex()]
+    root = lambda: next(t for t in tensors_in(torch, call()) if t.requires_grad)
+    ones = torch.ones_like(root())
+    return lambda: torch.autograd.grad(root(), leaves, ones, allow_unused=True)
+
+
 def torch_call(row):
     """A function that makes the call; an exception where this PyTorch has no such operator."""
     import torch
 
+    backward, row = row.startswith("grad "), row.removeprefix("grad ")
     namespace, _, rest = row[:row.index("(")].partition("::")
     name, _, overload = rest.partition(".")
     values, _ = read_values(torch, row, row.index("(") + 1, ")")
@@ -161,4 +196,5 @@ def torch_call(row):
     arguments = function._schema.arguments
     given = [v for v, a in zip(values, arguments) if not a.kwarg_only]
     named = {a.name: v for v, a in zip(values, arguments) if a.kwarg_only}
-    return lambda: function(*given, **named)
+    call = lambda: function(*given, **named)
+    return backward_call(torch, call, values) if backward else call

@@ -11,7 +11,7 @@ typedef struct fixture {
     fac_tensor *x[ROW_TENSORS]; /* temporaries of the scope that is open around the row */
     fac_module *model;
     fac_optimizer *optimizer;
-    const struct boxed_call *call; /* of a row that is a call's text */
+    struct boxed_call *call; /* of a row that is a call's text */
 } fixture;
 
 typedef struct row {

@@ -71,12 +71,20 @@ class Side:
     def read(self):
         return self.process.stdout.readline().split("\t")
 
-    def measure(self, row, threads, milliseconds):
-        """Median microseconds; None if the row failed."""
+    def send(self, row, threads, milliseconds):
         self.process.stdin.write(f"{row}\t{threads}\t{milliseconds}\n")
         self.process.stdin.flush()
+
+    def answer(self):
+        """The row's line, as bench.c has it, in its columns; an empty list if the row failed."""
         answer = self.read()
-        return float(answer[3]) if len(answer) == 5 else None
+        return answer if len(answer) >= 5 else []
+
+    def measure(self, row, threads, milliseconds):
+        """Median microseconds; None if the row failed."""
+        self.send(row, threads, milliseconds)
+        answer = self.answer()
+        return float(answer[3]) if answer else None
 
 
 def start_torch(threads):

@@ -14,7 +14,7 @@ from torch import nn
 
 import operators
 
-MIN_SAMPLES, MAX_SAMPLES, SAMPLE_SECONDS, WARM_RUNS = 7, 4096, 2e-4, 3
+MIN_SAMPLES, LONG_SAMPLES, LONG_SECONDS, MAX_SAMPLES, SAMPLE_SECONDS, WARM_RUNS = 7, 3, 0.02, 4096, 2e-4, 3
 MI = 1 << 20
 
 
@@ -209,11 +209,14 @@ def time_runs(run, n):
 
 def measure(run, budget):
     """Median and least microseconds of a run."""
-    one = time_runs(run, WARM_RUNS)
-    one = time_runs(run, 4 if one < SAMPLE_SECONDS else 1)
+    one = time_runs(run, 1)
+    is_long = one > LONG_SECONDS
+    if not is_long:
+        one = time_runs(run, WARM_RUNS - 1)
+        one = time_runs(run, 4 if one < SAMPLE_SECONDS else 1)
     runs = 1 + int(SAMPLE_SECONDS / (one + 1e-9)) if one < SAMPLE_SECONDS else 1
     samples, end = [], time.perf_counter() + budget
-    while len(samples) < MAX_SAMPLES and (len(samples) < MIN_SAMPLES or time.perf_counter() < end):
+    while len(samples) < MAX_SAMPLES and (len(samples) < (LONG_SAMPLES if is_long else MIN_SAMPLES) or time.perf_counter() < end):
         samples.append(time_runs(run, runs))
     return statistics.median(samples) * 1e6, min(samples) * 1e6
 
@@ -223,9 +226,9 @@ def serve():
         name, threads, milliseconds = line.rstrip("\n").split("\t")
         torch.set_num_threads(int(threads))
         try:
-            run = operators.torch_call(name) if name.startswith(("aten::", "quantized::")) else ROWS[name]()
+            run = operators.torch_call(name) if name.removeprefix("grad ").startswith(("aten::", "quantized::")) else ROWS[name]()
             median, least = measure(run, float(milliseconds) / 1e3)
-        except (AttributeError, RuntimeError, TypeError, IndexError, NotImplementedError, ValueError) as e:
+        except (AttributeError, RuntimeError, TypeError, IndexError, NotImplementedError, ValueError, StopIteration) as e:
             print(f"{name}: {e}".splitlines()[0], file=sys.stderr)
             print("-", flush=True)
             continue
