@@ -70,6 +70,7 @@ fac_tensor *floor_divide_number(fac_scalar number, fac_tensor *t) {
 /* exponent * self^(exponent - 1), and 0 for exponent 0 also at self 0. */
 fac_tensor *pow_scalar_grad(fac_tensor *grad, fac_tensor *self, fac_scalar exponent) {
     if (fac__scalar_is(exponent, 0)) return zeros(grad);
+    if (fac__scalar_is(exponent, 2)) return mul(grad, fac__s_conj(fac__s_mul_Scalar(self, exponent)));
     double room[2];
     fac_tensor *lower = fac__s_pow_Tensor_Scalar(self, fac__scalar_sub(exponent, fac_scalar_i_(1), room));
     return mul(grad, fac__s_conj(fac__s_mul_Scalar(lower, exponent)));

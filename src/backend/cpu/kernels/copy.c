@@ -45,30 +45,37 @@ fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src) {
     return fac__cpu_run(&it, NULL, want, NULL);
 }
 
-/* Many elements without gaps: the bits of one are written over all. */
+/* Many elements without gaps: the bits of one are written over all. Where its bytes are alike, as a zero's are, the C library writes them:
+   past the cache at twice the speed of stores that go by it. */
 enum { MANY = 1 << 14 };
 typedef struct fill_job {
     char *data, item[16];
     int64_t size;
+    bool alike; /* the bytes of the item */
 } fill_job;
 
 static fac_status fill_range(void *ctx, int64_t begin, int64_t end) {
     const fill_job *j = ctx;
-    FAC_ISA_PICK(fac__items_copy_rows)
+    if (j->alike)
+        memset(j->data + begin * j->size, j->item[0], (size_t)((end - begin) * j->size));
+    else
+        FAC_ISA_PICK(fac__items_copy_rows)
     ((size_t)j->size, j->data + begin * j->size, j->size, j->item, 0, end - begin, 1, 0, 0);
     return FAC_OK;
 }
 
-static fac_status fill_dense(fac_tensor *dst, fac_scalar v) {
-    fill_job j = {.data = fac__data(dst), .size = fac__item_size(dst)};
-    fac__store(j.item, (fac_dtype)dst->dtype, v);
-    return fac__parallel_for(0, dst->numel, FAC_GRAIN, fill_range, &j);
+/* True, and the fill's job, if it is such a fill. */
+static bool is_dense_fill(fill_job *j, fac_tensor *dst, fac_scalar v) {
+    if (dst->numel < MANY || !(dst->flags & FAC_TF_DENSE) || fac__pending(dst)) return false;
+    *j = (fill_job){.data = fac__data(dst), .size = fac__item_size(dst)};
+    fac__store(j->item, (fac_dtype)dst->dtype, v);
+    j->alike = memcmp(j->item, j->item + 1, (size_t)j->size - 1) == 0;
+    return j->alike || dst->numel * j->size < FAC_STREAM_BYTES;
 }
 
 fac_status fac__cpu_fill(fac_tensor *dst, fac_scalar v) {
-    if (dst->numel >= MANY && dst->numel * fac__item_size(dst) < FAC_STREAM_BYTES && dst->flags & FAC_TF_DENSE &&
-        !fac__pending(dst))
-        return fill_dense(dst, v);
+    fill_job j;
+    if (is_dense_fill(&j, dst, v)) return fac__parallel_for(0, dst->numel, FAC_GRAIN, fill_range, &j);
     fac_iter it;
     fac_iter_begin(&it, FAC_ITER_ANY_DTYPE);
     FAC_TRY(fac_iter_out(&it, dst));

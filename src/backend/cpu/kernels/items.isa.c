@@ -44,6 +44,22 @@ static __attribute__((noinline)) void copy_run(char *dst, const char *src, size_
         }                                                                                             \
         for (; i < n; i++) memcpy(dst + 2 * i * (int)sizeof(T), src + i * (int)sizeof(T), sizeof(T)); \
     }
+/* From every other place: the lower halves of items twice as wide. What lies behind the last element is not read. */
+#define FROM_EVERY_OTHER(name, T, HALVES)                                                             \
+    static void name(char *dst, const char *src, int64_t n) {                                         \
+        enum { HALF = (int)(32 / sizeof(T)) };                                                        \
+        int64_t i = 0;                                                                                \
+        for (; i + HALF < n; i += HALF) {                                                             \
+            const __m512i both = _mm512_loadu_si512((const void *)(src + 2 * i * (int)sizeof(T)));    \
+            _mm256_storeu_si256((void *)(dst + i * (int)sizeof(T)), HALVES(both));                    \
+        }                                                                                             \
+        for (; i < n; i++) memcpy(dst + i * (int)sizeof(T), src + 2 * i * (int)sizeof(T), sizeof(T)); \
+    }
+#define HALVES_8(v) _mm512_castsi512_si256(_mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 0, 2, 4, 6), v))
+FROM_EVERY_OTHER(of_every_other_1, uint8_t, _mm512_cvtepi16_epi8)
+FROM_EVERY_OTHER(of_every_other_2, uint16_t, _mm512_cvtepi32_epi16)
+FROM_EVERY_OTHER(of_every_other_4, uint32_t, _mm512_cvtepi64_epi32)
+FROM_EVERY_OTHER(of_every_other_8, uint64_t, HALVES_8)
 #define SPREAD_4(v) _mm512_cvtepu32_epi64(v)
 #define SPREAD_8(v) _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 0, 1, 0, 2, 0, 3, 0), _mm512_castsi256_si512(v))
 TO_EVERY_OTHER(every_other_4, uint32_t, 0x5555, SPREAD_4, _mm512_mask_storeu_epi32)
@@ -103,6 +119,11 @@ void FAC_ISA_NAME(fac__items_copy_rows)(size_t item, char *dst, int64_t to, cons
 #if FAC_ISA_LEVEL >= 2
     else if ((item == 4 || item == 8) && from == (int64_t)item && to == 2 * from && n >= 16)
         EACH_ROW(item == 4 ? every_other_4 : every_other_8)(dst, src, n);
+    else if (item <= 8 && to == (int64_t)item && from == 2 * to && n >= 16)
+        EACH_ROW(item == 1   ? of_every_other_1
+                 : item == 2 ? of_every_other_2
+                 : item == 4 ? of_every_other_4
+                             : of_every_other_8)(dst, src, n);
 #endif
     else
         FAC_ITEM_SWITCH(item, COPY_ROWS)
