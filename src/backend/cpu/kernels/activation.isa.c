@@ -27,14 +27,13 @@
 #include "backend/cpu/kernels/loops_of_type.h"
 
 #if FAC_ISA_LEVEL >= 1
-#define FAC_LOOPS_BF16(X)    \
-    X(sigmoid, FAC_BF16_ONE) \
-    X(silu, FAC_BF16_ONE)    \
-    X(gelu_tanh, FAC_BF16_ONE) X(silu_backward, FAC_BF16_TWO) X(gelu_backward, FAC_BF16_TWO)
+#define FAC_LOOPS_BF16(X)   \
+    X(sigmoid, VALUE, 1, 0) \
+    X(silu, VALUE, 1, 0) X(gelu_tanh, VALUE, 1, 0) X(silu_backward, VALUE, 2, 0) X(gelu_backward, VALUE, 2, 0)
 FAC_LOOPS_BF16(FAC_BF16_LOOP)
 #endif
 #if FAC_ISA_LEVEL == 1
-FAC_BF16_LOOP(gelu, FAC_BF16_ONE)
+FAC_BF16_LOOP(gelu, VALUE, 1, 0)
 #endif
 
 #if FAC_ISA_LEVEL >= 2
@@ -78,6 +77,6 @@ void FAC_ISA_NAME(fac__install_activation)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_f64(table);
 #if FAC_ISA_LEVEL >= 1
     FAC_LOOPS_BF16(FAC_BF16_INSTALL)
-    FAC_BF16_INSTALL(gelu, )
+    FAC_BF16_INSTALL(gelu, VALUE, 1, 0)
 #endif
 }

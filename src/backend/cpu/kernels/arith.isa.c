@@ -142,12 +142,13 @@ static void install_halves(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 #endif
 
 #if FAC_ISA_LEVEL >= 1
-#define FAC_LOOPS_BF16(X) \
-    X(add, FAC_BF16_TWO)  \
-    X(sub, FAC_BF16_TWO)  \
-    X(mul, FAC_BF16_TWO)  \
-    X(div, FAC_BF16_TWO)  \
-    X(relu, FAC_BF16_ONE) X(hardswish, FAC_BF16_ONE) X(sigmoid_backward, FAC_BF16_TWO) X(tanh_backward, FAC_BF16_TWO)
+/* clang-format off */
+#define FAC_LOOPS_BF16(X)                                                                                        \
+    FAC_LOOPS_PIECEWISE(X) X(add, VALUE, 2, 0) X(add_alpha, VALUE, 2, 1) X(sub, VALUE, 2, 0) X(mul, VALUE, 2, 0) \
+    X(div, VALUE, 2, 0) X(square, VALUE, 1, 0) X(reciprocal, VALUE, 1, 0) X(sqrt, VALUE, 1, 0) X(rsqrt, VALUE, 1, 0) \
+    X(maximum, VALUE, 2, 0) X(minimum, VALUE, 2, 0) X(clamp, VALUE, 3, 0) X(lerp, VALUE, 3, 0)                   \
+    X(addcmul, VALUE, 3, 1) X(addcdiv, VALUE, 3, 1)
+/* clang-format on */
 FAC_LOOPS_BF16(FAC_BF16_LOOP)
 #endif
 

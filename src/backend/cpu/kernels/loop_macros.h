@@ -82,20 +82,30 @@
     }
 #define FAC_INSTALL(name, result, inputs, numbers) table[FAC_LOOP_##name][FAC_TD] = FAC_FN(loop_##name);
 
-/* Over bf16, in float: what conversions before and after the loop of floats give, in one pass. */
+/* Over bf16, in float: what conversions before and after the loop of floats give, in one pass. Of what a list writes only values. */
 #if FAC_ISA_LEVEL >= 1
-#define FAC_BF16_LOOP(name, VALUE)                                                                                 \
+#define FAC_BF16_INPUTS_1 const uint16_t *a = FAC_OPERAND(1, const uint16_t)
+#define FAC_BF16_INPUTS_2 FAC_BF16_INPUTS_1, *b = FAC_OPERAND(2, const uint16_t)
+#define FAC_BF16_INPUTS_3 FAC_BF16_INPUTS_2, *c = FAC_OPERAND(3, const uint16_t)
+#define FAC_BF16_VALUES_1 fac__bf16_to_f32(a[i])
+#define FAC_BF16_VALUES_2 FAC_BF16_VALUES_1, fac__bf16_to_f32(b[i])
+#define FAC_BF16_VALUES_3 FAC_BF16_VALUES_2, fac__bf16_to_f32(c[i])
+#define FAC_BF16_NUMBERS_0
+#define FAC_BF16_NUMBERS_1 const float v0 = (float)args->v[0].real;
+#define FAC_BF16_NUMBERS_2 FAC_BF16_NUMBERS_1 const float v1 = (float)args->v[1].real;
+#define FAC_BF16_NUMBERS_3 FAC_BF16_NUMBERS_2 const float v2 = (float)args->v[2].real;
+#define FAC_BF16_VALUE(name, inputs, numbers)                                                                      \
     static void loop_##name##_bf16(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
         uint16_t *out = FAC_OPERAND(0, uint16_t);                                                                  \
-        VALUE(name)                                                                                                \
+        FAC_BF16_INPUTS_##inputs;                                                                                  \
+        FAC_BF16_NUMBERS_##numbers FAC_EACH(n) out[i] =                                                            \
+            fac__f32_to_bf16(name##_f32(FAC_BF16_VALUES_##inputs FAC_PASS_##numbers));                             \
     }
-#define FAC_BF16_ONE(name)                              \
-    const uint16_t *a = FAC_OPERAND(1, const uint16_t); \
-    FAC_EACH(n) out[i] = fac__f32_to_bf16(name##_f32(fac__bf16_to_f32(a[i])));
-#define FAC_BF16_TWO(name)                                                                   \
-    const uint16_t *a = FAC_OPERAND(1, const uint16_t), *b = FAC_OPERAND(2, const uint16_t); \
-    FAC_EACH(n) out[i] = fac__f32_to_bf16(name##_f32(fac__bf16_to_f32(a[i]), fac__bf16_to_f32(b[i])));
-#define FAC_BF16_INSTALL(name, VALUE) table[FAC_LOOP_##name][FAC_BF16] = loop_##name##_bf16;
+#define FAC_BF16_PAIR(name, inputs, numbers)
+#define FAC_BF16_LOOP(name, result, inputs, numbers) FAC_BF16_##result(name, inputs, numbers)
+#define FAC_BF16_PUT_VALUE(name) table[FAC_LOOP_##name][FAC_BF16] = loop_##name##_bf16;
+#define FAC_BF16_PUT_PAIR(name)
+#define FAC_BF16_INSTALL(name, result, inputs, numbers) FAC_BF16_PUT_##result(name)
 #endif
 
 #endif

@@ -145,9 +145,9 @@ VECTOR_LOOP(loop_tanh_bf16, uint16_t, codes, vtanh_of_bf16)
 #endif
 
 #if FAC_ISA_LEVEL >= 1
-FAC_BF16_LOOP(exp, FAC_BF16_ONE)
+FAC_BF16_LOOP(exp, VALUE, 1, 0)
 #if FAC_ISA_LEVEL == 1
-FAC_BF16_LOOP(tanh, FAC_BF16_ONE)
+FAC_BF16_LOOP(tanh, VALUE, 1, 0)
 #endif
 #endif
 
@@ -159,8 +159,8 @@ void FAC_ISA_NAME(fac__install_math)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     install_vectors(table);
 #endif
 #if FAC_ISA_LEVEL >= 1
-    FAC_BF16_INSTALL(exp, )
-    FAC_BF16_INSTALL(tanh, )
+    FAC_BF16_INSTALL(exp, VALUE, 1, 0)
+    FAC_BF16_INSTALL(tanh, VALUE, 1, 0)
 #endif
 #if FAC_ISA_LEVEL >= 2
     table[FAC_LOOP_tanh][FAC_F32] = vtanh_f32;
