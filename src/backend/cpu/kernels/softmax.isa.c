@@ -11,13 +11,6 @@
 
 #define V FAC_LANES_F32
 
-/* The first m (< V) floats, the rest filled. */
-static fac_vf32 load_part(const float *p, int64_t m, float fill) {
-    fac_vf32 v = fac_splat_f32(fill);
-    memcpy(&v, p, (size_t)m * sizeof *p);
-    return v;
-}
-
 static float max_f32(const float *x, int64_t n) {
     float m = -INFINITY;
     FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][FAC_ACC_F32].row(x, n, &m);
@@ -52,11 +45,11 @@ static float exp_sum_f32(const float *x, float m, float *y, int64_t n) {
         cascade_f32_push(level, blocks, &s0);
     }
     for (; i < n; i += V) {
-        int64_t part = n - i < V ? n - i : V;
-        fac_vf32 a = fac__vexp(load_part(x + i, part, -INFINITY) - vm);
-        if (part < V) a = load_part((const float *)&a, part, 0.0f);
+        const int64_t part = n - i < V ? n - i : V;
+        fac_vf32 a = fac__vexp(fac__short_load(x + i, part, -INFINITY) - vm);
+        if (part < V) a = fac__short_keep(a, part);
         s0 += a;
-        if (y) memcpy(y + i, &a, (size_t)part * sizeof *y);
+        if (y) fac__short_store(y + i, a, part);
     }
     cascade_f32_total(level, blocks, &s0);
     return fac_sum_f32(s0);
@@ -232,13 +225,8 @@ void FAC_ISA_NAME(fac__scale_add_row_f32)(float *x, float scale, const float *ad
 
 void FAC_ISA_NAME(fac__exp_row_f32)(const float *x, float shift, float scale, float *y, int64_t n) {
     for (int64_t i = 0; i < n; i += V) {
-        int64_t part = n - i < V ? n - i : V;
-        fac_vf32 v = part == V ? fac_load_f32(x + i) : load_part(x + i, part, 0.0f);
-        v = fac__vexp(v - shift) * scale;
-        if (part == V)
-            fac_store_f32(y + i, v);
-        else
-            memcpy(y + i, &v, (size_t)part * sizeof *y);
+        const int64_t part = n - i < V ? n - i : V;
+        fac__short_store(y + i, fac__vexp(fac__short_load(x + i, part, 0) - shift) * scale, part);
     }
 }
 
@@ -282,11 +270,11 @@ void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float 
     float s = 0;
     FAC_ISA_NAME(fac__folds)[FAC_FOLD_SUM][FAC_ACC_F32].row(dy, n, &s);
     const fac_vf32 vs = fac_splat_f32(s);
-    for (int64_t i = 0; i < n; i += V) {
-        int64_t part = n - i < V ? n - i : V;
-        fac_vf32 r = load_part(dy + i, part, 0.0f) - fac__vexp(load_part(y + i, part, 0.0f)) * vs;
-        memcpy(dx + i, &r, (size_t)part * sizeof *dx);
-    }
+    int64_t i = 0;
+    for (; i + V <= n; i += V) fac_store_f32(dx + i, fac_load_f32(dy + i) - fac__vexp(fac_load_f32(y + i)) * vs);
+    if (i == n) return;
+    const fac_vf32 rest = fac__short_load(dy + i, n - i, 0) - fac__vexp(fac__short_load(y + i, n - i, 0)) * vs;
+    fac__short_store(dx + i, rest, n - i);
 }
 
 void FAC_ISA_NAME(fac__softmax_back_row_f64)(fac_softmax_form form, const double *dy, const double *y, double *dx,
