@@ -56,9 +56,11 @@ FAC_API FAC_MUST fac_optimizer *fac_adamw_of(fac_tensors parameters, double lr, 
 FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac_adam_new_kw *kw);
 FAC_API FAC_MUST fac_optimizer *fac_adam_of(fac_tensors parameters, double lr, const fac_adam_of_kw *kw);
 
-/* SGD and Adam take parameters of float32 and float64; the kinds below those of float16 and bfloat16 too, and compute
-   in the parameter's dtype. fac_optimizer_use_master_weights is for training such ones. A step that finds no memory
-   for its temporaries leaves the parameters before that one updated. */
+/* Parameters of float16 and bfloat16 have gradients and state of that dtype, as in PyTorch. SGD, Adam, AdamW and
+   Adagrad step them in float32 copies and round what comes out once, as PyTorch's fused steps do; the other kinds round
+   after every operation, as PyTorch does there. Small steps are lost in the rounding, unless there are master weights
+   (fac_optimizer_use_master_weights). A step that finds no memory for its temporaries leaves the parameters before that
+   one updated. */
 
 /* Each gradient over the root of a running mean of its squares, or, centered, of their variance.
    settings: lr, alpha, eps, weight_decay, momentum, centered, maximize
@@ -170,7 +172,7 @@ typedef struct fac_optimizer_class {
        were checked and the tensors for them were made. What it finds wrong only now leaves other parameters updated. */
     fac_status (*step)(const fac_optimizer_update *u);
     /* Refuses settings that make no sense, whenever some are given or loaded; NULL: any number will do. A rate is never
-       negative, and nothing is NaN. */
+       negative, and nothing is NaN; a rate that a schedule has made is not asked about, and 1 stands in its place. */
     fac_status (*check_options)(const double *options);
     /* Refuses a parameter that cannot be updated, before any is; NULL: none is refused. */
     fac_status (*check_parameter)(fac_tensor *parameter);
