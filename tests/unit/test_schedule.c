@@ -251,6 +251,31 @@ static void schedule_steps_that_are_refused_change_nothing(void **state) {
     fac_optimizer_release(o);
 }
 
+/* A rate that a schedule has made negative is kept in a state, stays when other settings change, and is refused from a caller. */
+static void schedule_rates_below_0_come_back(void **state) {
+    (void)state;
+    FAC_SCOPE(scope);
+    fac_optimizer *a = two_groups(), *b = two_groups();
+    fac_lr_scheduler *s = fac_exponential_lr_new(a, -0.5);
+    assert_ok(fac_lr_scheduler_step(s));
+    assert_true(fac_optimizer_option(a, 0, "lr") == -0.25 && fac_optimizer_option(a, 1, "lr") == -0.125);
+    assert_ok(fac_optimizer_set_option(a, 0, "momentum", 0.25));
+    assert_int_equal(fac_optimizer_set_option(a, 0, "lr", -0.25), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "invalid learning rate: -0.25");
+    assert_int_equal(fac_optimizer_set_option(a, 0, "momentum", -1), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "invalid momentum value: -1");
+    fac_state *saved = fac_optimizer_state_dict(a);
+    assert_ok(fac_optimizer_load_state_dict(b, saved));
+    assert_true(fac_optimizer_option(b, 0, "lr") == -0.25 && fac_optimizer_option(b, 0, "momentum") == 0.25);
+    assert_ok(fac_state_set(saved, "param_groups.0.lr", fac_tensor_of(NAN)));
+    assert_int_equal(fac_optimizer_load_state_dict(b, saved), FAC_ERR_ARGUMENT);
+    assert_error(FAC_ERR_ARGUMENT, "invalid learning rate");
+    fac_state_free(saved);
+    fac_lr_scheduler_release(s);
+    fac_optimizer_release(a);
+    fac_optimizer_release(b);
+}
+
 static void one_cycle_ends(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -296,5 +321,5 @@ FAC_TEST_MAIN(FAC_TEST(schedules_go_on_where_they_stopped), FAC_TEST(schedules_s
               FAC_TEST(schedule_states_that_are_bad_change_nothing),
               FAC_TEST(schedules_want_the_groups_that_they_were_made_for),
               FAC_TEST(schedules_refuse_settings_that_make_no_sense),
-              FAC_TEST(schedule_steps_that_are_refused_change_nothing), FAC_TEST(one_cycle_ends),
-              FAC_TEST(schedules_of_schedules_own_their_parts))
+              FAC_TEST(schedule_steps_that_are_refused_change_nothing), FAC_TEST(schedule_rates_below_0_come_back),
+              FAC_TEST(one_cycle_ends), FAC_TEST(schedules_of_schedules_own_their_parts))
