@@ -128,7 +128,7 @@ FAC_API FAC_MUST fac_optimizer *fac_adafactor_of(fac_tensors parameters, double 
    ns_b and ns_c. For matrices; other parameters want another optimiser. adjust_lr_fn is "original", "match_rms_adamw"
    or "spectral_unclamped", as a setting 0, 1 or 2.
    settings: lr, weight_decay, momentum, nesterov, ns_a, ns_b, ns_c, eps, ns_steps, adjust_lr_fn
-   errors:   as fac_sgd_new; ARGUMENT for a negative momentum or weight_decay, ns_steps outside [0, 100) and another
+   errors:   as fac_sgd_new; ARGUMENT for a negative momentum or weight_decay, ns_steps from 100 on and another
              adjust_lr_fn; SHAPE for a parameter that is no matrix
    source:   Jordan 2024; torch.optim.Muon */
 FAC_API FAC_MUST fac_optimizer *fac_muon_new(fac_module *m, double lr, const fac_muon_new_kw *kw);
@@ -137,7 +137,7 @@ FAC_API FAC_MUST fac_optimizer *fac_muon_of(fac_tensors parameters, double lr, c
    fac_optimizer_step_closure. One group; line_search_fn is NULL or "strong_wolfe", as a setting 0 or 1; a max_eval that
    is not given is max_iter * 5 / 4. A step that fails leaves the parameters where it came to.
    settings: lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size, line_search_fn, maximize
-   errors:   as fac_sgd_new; ARGUMENT for counts below 0, no history, and another line_search_fn; UNSUPPORTED for a
+   errors:   as fac_sgd_new; ARGUMENT for a history_size below 1, and another line_search_fn; UNSUPPORTED for a
              second group, and for fac_optimizer_step
    source:   Nocedal, Wright 2006, ch. 3 and 7; torch.optim.LBFGS */
 FAC_API FAC_MUST fac_optimizer *fac_lbfgs_new(fac_module *m, double lr, const fac_lbfgs_new_kw *kw);

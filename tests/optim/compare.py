@@ -89,7 +89,7 @@ def cases():
                {"beta2_decay": -0.5, "eps": (1e-5, 1e-2), "d": 1.5, "weight_decay": 0.1, "maximize": True}, why=old("Adafactor"))
     # Muon computes its steps in bfloat16, whose sums of products round in another order.
     for more in {}, {"nesterov": False, "weight_decay": 0.01, "adjust_lr_fn": "match_rms_adamw"}, \
-            {"momentum": 0.8, "ns_steps": 3, "adjust_lr_fn": "spectral_unclamped"}:
+            {"momentum": 0.8, "ns_steps": 3, "adjust_lr_fn": "spectral_unclamped"}, {"ns_steps": -1}:
         yield Case("muon", "Muon", 0.01, more, why=old("Muon"), shapes=[(4, 3), (3, 4), (8, 8)], rounding=0.03)
 
 
@@ -210,6 +210,7 @@ def run_halves(f, case, dtype):
 
 def lbfgs_cases():
     for lr, more in (1, {}), (0.1, {"max_iter": 5, "history_size": 3}), (1, {"line_search_fn": "strong_wolfe"}), \
+            (1, {"max_iter": -1}), (0.1, {"max_eval": -5}), \
             (1, {"line_search_fn": "strong_wolfe", "max_iter": 4, "history_size": 2, "tolerance_grad": 1e-12}), \
             (0.5, {"line_search_fn": "strong_wolfe", "max_eval": 9}), \
             (0.5, {"max_iter": 4, "maximize": True}), (1, {"line_search_fn": "strong_wolfe", "maximize": True}):

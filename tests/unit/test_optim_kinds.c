@@ -138,13 +138,12 @@ static void optim_kinds_refuse_settings_that_make_no_sense(void **state) {
     REFUSED_SETTING(fac_adafactor_of(p, 0.1, .beta2_decay = 0.1), "beta2_decay should be <= 0");
     REFUSED_SETTING(fac_adafactor_of(p, 0.1, .eps1 = -1), "invalid eps1 value: -1");
     REFUSED_SETTING(fac_adafactor_of(p, 0.1, .d = 0.5), "threshold d should be >= 1 but is 0.5");
-    REFUSED_SETTING(fac_muon_of(p, 0.1, .ns_steps = 100), "ns_steps should be a whole number in [0, 100)");
+    REFUSED_SETTING(fac_muon_of(p, 0.1, .ns_steps = 100), "ns_steps should be a whole number below 100");
     REFUSED_SETTING(
         fac_muon_of(p, 0.1, .adjust_lr_fn = "best"),
         "adjust_lr_fn should be one of \"original\", \"match_rms_adamw\", \"spectral_unclamped\", not \"best\"");
     REFUSED_SETTING(fac_lbfgs_of(p, 0.1, .line_search_fn = "weak"), "line_search_fn should be one of \"strong_wolfe\"");
     REFUSED_SETTING(fac_lbfgs_of(p, 0.1, .history_size = 0), "history_size should be a whole number from 1");
-    REFUSED_SETTING(fac_lbfgs_of(p, 0.1, .max_iter = -1), "max_iter and max_eval should be whole numbers");
     REFUSED_SETTING(fac_rprop_of(FAC_TENSORS(p.v[0], p.v[0]), 0.1), "more than one group");
 }
 
