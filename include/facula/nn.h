@@ -312,7 +312,8 @@ FAC_API FAC_MUST fac_status fac_parameter_dict_clear(fac_module *dict);
    .need_weights, the default, the weights [N, L, S], or [N, heads, L, S] without .average_attn_weights, to
    *out_weights, which may be NULL, and is else set to NULL. Key and value are both query where they are NULL.
    Hooks of the module do not run. With .is_causal, which needs an attn_mask, the mask is that of
-   fac_transformer_generate_square_subsequent_mask, which need not be read.
+   fac_transformer_generate_square_subsequent_mask, which need not be read: without weights and padding no key is seen
+   that stands behind its query, added ones (add_bias_kv, add_zero_attn) included, as in PyTorch.
    errors: ARGUMENT for another module, and .is_causal without a mask; SHAPE; DTYPE
    source: torch.nn.MultiheadAttention.forward */
 FAC_API FAC_MUST fac_status fac_multihead_attention_forward(fac_module *m, fac_tensor *query, fac_tensor *key,

@@ -56,9 +56,11 @@ FAC_API FAC_MUST fac_optimizer *fac_adamw_of(fac_tensors parameters, double lr, 
 FAC_API FAC_MUST fac_optimizer *fac_adam_new(fac_module *m, double lr, const fac_adam_new_kw *kw);
 FAC_API FAC_MUST fac_optimizer *fac_adam_of(fac_tensors parameters, double lr, const fac_adam_of_kw *kw);
 
-/* SGD and Adam take parameters of float32 and float64; the kinds below those of float16 and bfloat16 too, and compute
-   in the parameter's dtype. fac_optimizer_use_master_weights is for training such ones. A step that finds no memory
-   for its temporaries leaves the parameters before that one updated. */
+/* Parameters of float16 and bfloat16 have gradients and state of that dtype, as in PyTorch. SGD, Adam, AdamW and
+   Adagrad step them in float32 copies and round what comes out once, as PyTorch's fused steps do; the other kinds round
+   after every operation, as PyTorch does there. Small steps are lost in the rounding, unless there are master weights
+   (fac_optimizer_use_master_weights). A step that finds no memory for its temporaries leaves the parameters before that
+   one updated. */
 
 /* Each gradient over the root of a running mean of its squares, or, centered, of their variance.
    settings: lr, alpha, eps, weight_decay, momentum, centered, maximize
@@ -126,7 +128,7 @@ FAC_API FAC_MUST fac_optimizer *fac_adafactor_of(fac_tensors parameters, double 
    ns_b and ns_c. For matrices; other parameters want another optimiser. adjust_lr_fn is "original", "match_rms_adamw"
    or "spectral_unclamped", as a setting 0, 1 or 2.
    settings: lr, weight_decay, momentum, nesterov, ns_a, ns_b, ns_c, eps, ns_steps, adjust_lr_fn
-   errors:   as fac_sgd_new; ARGUMENT for a negative momentum or weight_decay, ns_steps outside [0, 100) and another
+   errors:   as fac_sgd_new; ARGUMENT for a negative momentum or weight_decay, ns_steps from 100 on and another
              adjust_lr_fn; SHAPE for a parameter that is no matrix
    source:   Jordan 2024; torch.optim.Muon */
 FAC_API FAC_MUST fac_optimizer *fac_muon_new(fac_module *m, double lr, const fac_muon_new_kw *kw);
@@ -135,7 +137,7 @@ FAC_API FAC_MUST fac_optimizer *fac_muon_of(fac_tensors parameters, double lr, c
    fac_optimizer_step_closure. One group; line_search_fn is NULL or "strong_wolfe", as a setting 0 or 1; a max_eval that
    is not given is max_iter * 5 / 4. A step that fails leaves the parameters where it came to.
    settings: lr, max_iter, max_eval, tolerance_grad, tolerance_change, history_size, line_search_fn, maximize
-   errors:   as fac_sgd_new; ARGUMENT for counts below 0, no history, and another line_search_fn; UNSUPPORTED for a
+   errors:   as fac_sgd_new; ARGUMENT for a history_size below 1, and another line_search_fn; UNSUPPORTED for a
              second group, and for fac_optimizer_step
    source:   Nocedal, Wright 2006, ch. 3 and 7; torch.optim.LBFGS */
 FAC_API FAC_MUST fac_optimizer *fac_lbfgs_new(fac_module *m, double lr, const fac_lbfgs_new_kw *kw);
@@ -170,7 +172,7 @@ typedef struct fac_optimizer_class {
        were checked and the tensors for them were made. What it finds wrong only now leaves other parameters updated. */
     fac_status (*step)(const fac_optimizer_update *u);
     /* Refuses settings that make no sense, whenever some are given or loaded; NULL: any number will do. A rate is never
-       negative, and nothing is NaN. */
+       negative, and nothing is NaN; a rate that a schedule has made is not asked about, and 1 stands in its place. */
     fac_status (*check_options)(const double *options);
     /* Refuses a parameter that cannot be updated, before any is; NULL: none is refused. */
     fac_status (*check_parameter)(fac_tensor *parameter);

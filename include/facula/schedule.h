@@ -23,8 +23,8 @@ typedef struct fac_lr_scheduler fac_lr_scheduler;
 FAC_API void fac_lr_scheduler_release(fac_lr_scheduler *s);
 /* The rates of the next step or epoch.
    errors: STATE if the optimiser has got another group since the schedule was made; ARGUMENT for a plateau schedule,
-           which wants fac_lr_scheduler_step_metric, and if a rate would be negative or not finite, or the schedule is
-           at its end (one cycle); then no rate changes */
+           which wants fac_lr_scheduler_step_metric, and if a rate would not be finite, or the schedule is at its end
+           (one cycle); then no rate changes. A rate may become negative, as in PyTorch. */
 FAC_API FAC_MUST fac_status fac_lr_scheduler_step(fac_lr_scheduler *s);
 /* The same for fac_reduce_lr_on_plateau_new, with what is to fall or rise, such as the validation loss. */
 FAC_API FAC_MUST fac_status fac_lr_scheduler_step_metric(fac_lr_scheduler *s, double metric);
@@ -127,7 +127,7 @@ typedef struct fac_lr_schedulers {
 FAC_API FAC_MUST fac_lr_scheduler *fac_chained_scheduler_new(fac_lr_schedulers schedulers);
 /* The first up to milestones[0], the second, from its own beginning, up to milestones[1], and so on; otherwise as
    fac_chained_scheduler_new.
-   errors: ARGUMENT also unless there is one milestone less than there are schedules, in rising order
+   errors: ARGUMENT also unless there is one milestone less than there are schedules
    source: torch.optim.lr_scheduler.SequentialLR */
 FAC_API FAC_MUST fac_lr_scheduler *fac_sequential_lr_new(fac_optimizer *o, fac_lr_schedulers schedulers,
                                                          fac_ints milestones, const fac_sequential_lr_new_kw *kw);

@@ -185,6 +185,15 @@ static void ask_for_f32(const casting *k, const fac_operator *op, const fac_valu
             own[i] = fac_value_dtype(FAC_F32);
 }
 
+/* Whether the state that a recurrent layer begins with is a half: it stays one then. */
+static bool has_low_state(const casting *k, const fac_operator *op, const fac_value *args) {
+    const fac_schema *s = atomic_load_explicit(&op->schema, memory_order_acquire);
+    for (size_t i = 0; i < s->n_args; i++)
+        if (strcmp(s->args[i].name, "hx") == 0 && args[i].tag == FAC_TAG_TENSOR)
+            return fac__value_header(&args[i])->dtype == k->lower;
+    return false;
+}
+
 static fac_status refuse(const fac_operator *op) {
     const char *name = op->name + (strncmp(op->name, "aten::", 6) == 0 ? 6 : 0);
     return FAC_FAIL(
@@ -200,7 +209,7 @@ static fac_status cast_arguments(casting *k, const fac_call_info *c, int how, co
     case FAC_CASTS_NONE: return FAC_OK;
     case FAC_CASTS_F32_DTYPE: return ask_for_f32(k, c->op, args, own), FAC_OK;
     case FAC_CASTS_WIDEST: FAC_TRY(find_widest(k, args, c->op->n_args)); break;
-    default: k->to = how == FAC_CASTS_LOWER ? k->lower : FAC_F32;
+    default: k->to = how == FAC_CASTS_LOWER || has_low_state(k, c->op, args) ? k->lower : FAC_F32;
     }
     for (size_t i = 0; i < c->op->n_args; i++) FAC_TRY(cast_value(k, &args[i], &own[i]));
     return FAC_OK;

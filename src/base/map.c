@@ -1,8 +1,31 @@
 /* String -> pointer: open addressing with linear probing; removal shifts back instead of leaving marks. */
-#include "base/base.h"
+#include "base/numbers.h"
+#include <stdlib.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
+static void random_words(uint64_t v[2]) {
+#if defined(__linux__)
+    const void *random = (const void *)(uintptr_t)getauxval(AT_RANDOM); /* 16 bytes of the kernel's */
+    if (random) memcpy(v, random, 2 * sizeof *v);
+#else
+    arc4random_buf(v, 2 * sizeof *v);
+#endif
+}
+
+uint64_t fac__hash_seed(void) {
+    static _Atomic uint64_t kept;
+    uint64_t seed = atomic_load_explicit(&kept, memory_order_relaxed), none = 0;
+    if (FAC_LIKELY(seed)) return seed;
+    uint64_t v[2] = {(uintptr_t)&kept, (uintptr_t)&none};
+    random_words(v);
+    seed = (v[0] * 0x9e3779b97f4a7c15u ^ v[1]) | 1;
+    return atomic_compare_exchange_strong(&kept, &none, seed) ? seed : none;
+}
 
 static size_t hash(const char *key) {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+    uint64_t h = fac__hash_seed(); /* then as FNV-1a */
     for (; *key; key++) h = (h ^ (unsigned char)*key) * 0x100000001b3u;
     return (size_t)(h ^ (h >> 32));
 }

@@ -4,6 +4,10 @@
 
 #include "base/base.h"
 
+/* A number that differs from process to process, for hashes of what comes from files: nobody can choose names or tokens that
+   collide. No result may depend on it, such as by the order of the slots of a table. Never 0, and never fails. */
+uint64_t fac__hash_seed(void);
+
 /* Things that the caller keeps in an array, found by what they are: the table has their numbers 0, 1, 2, ... and their hashes, and
    asks the caller which thing is the same as another. Zero-initialise; free with fac__numbers_free. */
 typedef struct fac_numbers {

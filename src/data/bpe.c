@@ -3,7 +3,10 @@
 
 /* ---- pairs ------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t hash(uint64_t key) { return (uint32_t)(key * 0x9e3779b97f4a7c15u >> 32); }
+static uint32_t hash(uint64_t key) {
+    const uint64_t h = (key ^ fac__hash_seed()) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)((h ^ h >> 32) * 0x9e3779b97f4a7c15u >> 32);
+}
 
 static bool same(const void *keys, uint32_t number, const void *wanted) {
     return ((const uint64_t *)keys)[number] == *(const uint64_t *)wanted;

@@ -57,7 +57,7 @@ typedef struct piece {
 } piece;
 
 static uint32_t hash(const piece *p) {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a */
+    uint64_t h = fac__hash_seed(); /* then as FNV-1a */
     for (size_t i = 0; i < p->n; i++) h = (h ^ (unsigned char)p->text[i]) * 0x100000001b3u;
     return (uint32_t)(h ^ h >> 32);
 }

@@ -14,8 +14,7 @@ fac_status fac__optim_check_twin(const fac_tensor *self, const fac_tensor *t, co
 
 fac_status fac__optim_check_parameter(const fac_tensor *self) {
     FAC_CHECK(self->dtype == FAC_F32 || self->dtype == FAC_F64, FAC_ERR_DTYPE,
-              "optimisers take float32 or float64 parameters, not %s; fac_optimizer_use_master_weights is for halves",
-              fac_dtype_name((fac_dtype)self->dtype));
+              "optimisers take float32 or float64 parameters, not %s", fac_dtype_name((fac_dtype)self->dtype));
     FAC_CHECK(self->flags & FAC_TF_DENSE, FAC_ERR_SHAPE, "a parameter should not overlap itself or have gaps");
     return FAC_OK;
 }

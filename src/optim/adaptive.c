@@ -108,7 +108,8 @@ const fac_optim_kind fac__adagrad_kind = {.cls = {.own = &fac__adagrad_kind,
                                                   .step = adagrad_step,
                                                   .check_options = check_adagrad,
                                                   .check_parameter = fac__optim_check_floating},
-                                          .check_sparse = check_adagrad_sparse};
+                                          .check_sparse = check_adagrad_sparse,
+                                          .fused = true};
 
 /* ---- Adadelta -------------------------------------------------------------------------------------------------------------- */
 

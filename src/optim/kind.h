@@ -25,6 +25,7 @@ struct fac_optim_kind {
     /* Whether sparse gradients are taken with these settings, in place of the message that none are. */
     fac_status (*check_sparse)(const double *options);
     bool sparse_only;
+    bool fused;                   /* a half is stepped in float32, and rounded once, as PyTorch's fused steps do */
     const fac_optim_whole *whole; /* NULL: parameters are stepped one by one */
 };
 

@@ -42,8 +42,10 @@ double fac__optim_choice(const char *function, const char *keyword, const char *
     return 0;
 }
 
-/* The fused operators take float32 and float64. */
-static fac_status check_fused(fac_tensor *parameter) { return fac__optim_check_parameter(fac__header(parameter)); }
+/* The fused operators take float32 and float64, and copies of halves. */
+static fac_status check_fused(fac_tensor *parameter) {
+    return fac__is_half(fac_tensor_dtype(parameter)) ? FAC_OK : fac__optim_check_parameter(fac__header(parameter));
+}
 
 /* ---- SGD ------------------------------------------------------------------------------------------------------------------ */
 
@@ -95,7 +97,8 @@ const fac_optim_kind fac__sgd_kind = {.cls = {.own = &fac__sgd_kind,
                                               .check_options = check_sgd,
                                               .check_parameter = check_fused,
                                               .state_count = sgd_state_count},
-                                      .check_sparse = check_sgd_sparse};
+                                      .check_sparse = check_sgd_sparse,
+                                      .fused = true};
 
 /* ---- Adam and AdamW --------------------------------------------------------------------------------------------------------- */
 
@@ -131,18 +134,17 @@ static fac_status adam_step(const fac_optimizer_update *u) {
 }
 static fac_status adamw_step(const fac_optimizer_update *u) { return adam_update(u, true); }
 
-#define ADAM_CLASS(title, kind)                                                              \
-    {                                                                                        \
-        .cls = {                                                                             \
-            .own = &fac__##kind##_kind,                                                      \
-            .name = title,                                                                   \
-            .options = kind##_list,                                                          \
-            .state = (const char *const[]){"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL}, \
-            .step = kind##_step,                                                             \
-            .check_options = check_adam,                                                     \
-            .check_parameter = check_fused,                                                  \
-            .state_count = adam_state_count                                                  \
-        }                                                                                    \
+#define ADAM_CLASS(title, kind)                                                                  \
+    {                                                                                            \
+        .cls = {.own = &fac__##kind##_kind,                                                      \
+                .name = title,                                                                   \
+                .options = kind##_list,                                                          \
+                .state = (const char *const[]){"exp_avg", "exp_avg_sq", "max_exp_avg_sq", NULL}, \
+                .step = kind##_step,                                                             \
+                .check_options = check_adam,                                                     \
+                .check_parameter = check_fused,                                                  \
+                .state_count = adam_state_count},                                                \
+        .fused = true                                                                            \
     }
 const fac_optim_kind fac__adam_kind = ADAM_CLASS("Adam", adam);
 const fac_optim_kind fac__adamw_kind = ADAM_CLASS("AdamW", adamw);

@@ -16,13 +16,14 @@ static double search_of(const char *given) {
     X(tolerance_change, 1e-9) X(history_size, 100) Y(line_search_fn, 0, search_of(k.line_search_fn)) X(maximize, 0)
 FAC_KIND(lbfgs, 1, LBFGS)
 
-static bool is_count(double x) { return x >= 0 && x == floor(x) && x < 0x1p53; }
+static bool is_whole(double x) { return x == floor(x) && fabs(x) < 0x1p53; }
+static bool is_count(double x) { return x >= 0 && is_whole(x); }
 
 static fac_status check(const double *values) {
     FAC_KIND_OPTIONS(lbfgs, v, values);
-    FAC_CHECK(is_count(v->max_iter) && is_count(v->max_eval), FAC_ERR_ARGUMENT,
-              "max_iter and max_eval should be whole numbers from 0, but are %g and %g", v->max_iter, v->max_eval);
-    FAC_CHECK(is_count(v->history_size) && v->history_size > 0, FAC_ERR_ARGUMENT,
+    FAC_CHECK(is_whole(v->max_iter) && is_whole(v->max_eval), FAC_ERR_ARGUMENT,
+              "max_iter and max_eval should be whole numbers, but are %g and %g", v->max_iter, v->max_eval);
+    FAC_CHECK(is_whole(v->history_size) && v->history_size > 0, FAC_ERR_ARGUMENT,
               "history_size should be a whole number from 1, but is %g", v->history_size);
     FAC_CHECK(v->line_search_fn == 0 || v->line_search_fn == 1, FAC_ERR_ARGUMENT,
               "line_search_fn should be 0 or 1, but is %g", v->line_search_fn);

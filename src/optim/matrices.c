@@ -108,8 +108,8 @@ static fac_status check_muon(const double *values) {
     FAC_KIND_OPTIONS(muon, v, values);
     FAC_KIND_NOT_NEGATIVE(v, momentum);
     FAC_KIND_NOT_NEGATIVE(v, weight_decay);
-    FAC_CHECK(v->ns_steps >= 0 && v->ns_steps < 100 && v->ns_steps == floor(v->ns_steps), FAC_ERR_ARGUMENT,
-              "ns_steps should be a whole number in [0, 100) but is %g", v->ns_steps);
+    FAC_CHECK(v->ns_steps < 100 && v->ns_steps == floor(v->ns_steps), FAC_ERR_ARGUMENT,
+              "ns_steps should be a whole number below 100 but is %g", v->ns_steps);
     FAC_CHECK(v->adjust_lr_fn >= 0 && v->adjust_lr_fn < ADJUSTMENTS && v->adjust_lr_fn == floor(v->adjust_lr_fn),
               FAC_ERR_ARGUMENT, "adjust_lr_fn should be 0, 1 or 2 but is %g", v->adjust_lr_fn);
     return FAC_OK;
@@ -129,7 +129,7 @@ static fac_tensor *orthogonal(const muon_options *v, fac_tensor *x) {
     const bool tall = fac_tensor_size(x, 0) > fac_tensor_size(x, 1);
     if (tall) x = fac_t(x);
     x = fac_div(x, fac_clamp_(fac_linalg_vector_norm(x), .min = v->eps));
-    for (int i = 0; i < (int)v->ns_steps && !fac_error(); i++) {
+    for (int i = 0; i < v->ns_steps && !fac_error(); i++) {
         fac_tensor *gram = fac_matmul(x, fac_t(x));
         fac_tensor *change = fac_addmm(gram, gram, gram, .beta = v->ns_b, .alpha = v->ns_c);
         x = fac_addmm(x, change, x, .beta = v->ns_a);

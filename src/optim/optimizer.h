@@ -82,6 +82,8 @@ static inline double fac__optim_lr(const fac_optim_group *g) { return g->options
 fac_status fac__optim_check_class(const fac_optimizer_class *cls, size_t *out_options, size_t *out_state);
 /* Refuses settings that make no sense to the class. */
 fac_status fac__optim_check_options(const fac_optimizer *o, const double *options);
+/* The same for settings whose rate a schedule has made, which may be negative, and 0 where a class wants more. */
+fac_status fac__optim_check_others(const fac_optimizer *o, const double *options);
 /* The field of a setting, "initial_lr" included; NULL, without an error, if there is none of that name. */
 double *fac__optim_field(const fac_optimizer *o, fac_optim_group *g, const char *name);
 /* Settings as named by a caller, over those in g; checked. "initial_lr" is the rate unless it is given. */

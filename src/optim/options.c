@@ -60,6 +60,14 @@ fac_status fac__optim_check_options(const fac_optimizer *o, const double *option
     return st ? FAC_FAIL(st, "%s refuses its settings", o->cls->name) : fac_error();
 }
 
+fac_status fac__optim_check_others(const fac_optimizer *o, const double *options) {
+    double with_rate[FAC_OPTIMIZER_MAX_OPTIONS];
+    memcpy(with_rate, options, sizeof with_rate);
+    FAC_CHECK(options[0] == options[0], FAC_ERR_ARGUMENT, "invalid learning rate: %g", options[0]);
+    with_rate[0] = 1;
+    return fac__optim_check_options(o, with_rate);
+}
+
 double *fac__optim_field(const fac_optimizer *o, fac_optim_group *g, const char *name) {
     if (strcmp(name, "initial_lr") == 0) return &g->initial_lr;
     for (size_t i = 0; i < o->n_options; i++)
@@ -123,7 +131,8 @@ fac_status fac_optimizer_set_option(fac_optimizer *o, size_t group, const char *
     double *field = fac__optim_field(o, &changed, name);
     if (!field) return no_such_option(o, name, FAC_ERR_NOT_FOUND);
     *field = value;
-    FAC_TRY(check_group(o, &changed));
+    const bool is_rate = field == changed.options || field == &changed.initial_lr;
+    FAC_TRY(is_rate ? check_group(o, &changed) : fac__optim_check_others(o, changed.options));
     *g = changed;
     return FAC_OK;
 }

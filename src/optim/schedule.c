@@ -122,7 +122,7 @@ static fac_status update(fac_lr_scheduler *s, fac_lr_rate rate) {
                   "%s: the rate of group %zu would be %g at epoch %lld", s->kind->name, i,
                   fac__lr_row(s, FAC_LR_NEXT)[i], (long long)s->last_epoch);
         propose(s, i, options);
-        FAC_TRY(fac__optim_check_options(s->o, options));
+        FAC_TRY(fac__optim_check_others(s->o, options));
     }
     for (size_t i = 0; i < s->n_groups; i++) {
         propose(s, i, options);

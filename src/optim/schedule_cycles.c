@@ -51,8 +51,8 @@ static double cyclic_momentum(const fac_lr_scheduler *s, size_t i) {
 }
 
 static fac_status cyclic_check(const fac_lr_scheduler *s) {
-    FAC_CHECK(s->v[UP] > 0 && s->v[DOWN] >= 0, FAC_ERR_ARGUMENT,
-              "CyclicLR: step_size_up should be above 0, and step_size_down not below, but they are %g and %g",
+    FAC_CHECK(s->v[UP] != 0 && s->v[UP] + s->v[DOWN] != 0, FAC_ERR_ARGUMENT,
+              "CyclicLR: neither step_size_up nor its sum with step_size_down should be 0, but they are %g and %g",
               s->v[UP], s->v[DOWN]);
     return FAC_OK;
 }
@@ -207,8 +207,8 @@ enum { MIN_LRS = FAC_LR_OWN };
 static const char *const directions[] = {"min", "max", NULL}, *const threshold_modes[] = {"rel", "abs", NULL};
 
 static fac_status plateau_check(const fac_lr_scheduler *s) {
-    FAC_CHECK(s->v[REDUCTION] < 1 && s->v[REDUCTION] >= 0, FAC_ERR_ARGUMENT,
-              "ReduceLROnPlateau: factor should be from 0 to below 1, not %g", s->v[REDUCTION]);
+    FAC_CHECK(s->v[REDUCTION] < 1, FAC_ERR_ARGUMENT, "ReduceLROnPlateau: factor should be below 1, not %g",
+              s->v[REDUCTION]);
     return FAC_OK;
 }
 
@@ -262,9 +262,6 @@ static fac_status plateau_fill(fac_lr_scheduler *s, const fac_reduce_lr_on_plate
     s->v[BEST] = s->v[RISES] != 0 ? -INFINITY : INFINITY;
     if (fac_error()) return fac_error();
     FAC_TRY(fac__lr_fill(s, MIN_LRS, k->min_lr, k->min_lrs, "min_lrs"));
-    for (size_t i = 0; i < s->n_groups; i++)
-        FAC_CHECK(fac__lr_row(s, MIN_LRS)[i] >= 0, FAC_ERR_ARGUMENT, "ReduceLROnPlateau: invalid min_lr: %g",
-                  fac__lr_row(s, MIN_LRS)[i]);
     fac__lr_note(s);
     for (size_t i = 0; i < s->n_groups; i++) fac__lr_row(s, FAC_LR_BASE)[i] = s->o->groups.v[i].initial_lr;
     return fac__lr_check(s);

@@ -67,12 +67,12 @@ static double step_rate(const fac_lr_scheduler *s, size_t i) {
 }
 
 static double step_closed(const fac_lr_scheduler *s, size_t i) {
-    return fac__lr_base(s, i) * pow(s->v[STEP_GAMMA], (double)(s->last_epoch / (int64_t)s->v[STEP_SIZE]));
+    return fac__lr_base(s, i) * pow(s->v[STEP_GAMMA], floor((double)s->last_epoch / s->v[STEP_SIZE]));
 }
 
 static fac_status step_check(const fac_lr_scheduler *s) {
-    FAC_CHECK(fac__lr_is_whole(s->v[STEP_SIZE]) && s->v[STEP_SIZE] > 0, FAC_ERR_ARGUMENT,
-              "StepLR: step_size should be a whole number above 0, not %g", s->v[STEP_SIZE]);
+    FAC_CHECK(fac__lr_is_whole(s->v[STEP_SIZE]) && s->v[STEP_SIZE] != 0, FAC_ERR_ARGUMENT,
+              "StepLR: step_size should be a whole number other than 0, not %g", s->v[STEP_SIZE]);
     return FAC_OK;
 }
 
@@ -110,8 +110,8 @@ fac_lr_scheduler *(fac_multi_step_lr_new)(fac_optimizer *o, fac_ints milestones,
 enum { FACTOR, TOTAL_ITERS, END_FACTOR };
 
 static fac_status check_total(const fac_lr_scheduler *s) {
-    FAC_CHECK(fac__lr_is_whole(s->v[TOTAL_ITERS]) && s->v[TOTAL_ITERS] >= 0, FAC_ERR_ARGUMENT,
-              "%s: total_iters should be a whole number from 0, not %g", s->kind->name, s->v[TOTAL_ITERS]);
+    FAC_CHECK(fac__lr_is_whole(s->v[TOTAL_ITERS]), FAC_ERR_ARGUMENT, "%s: total_iters should be a whole number, not %g",
+              s->kind->name, s->v[TOTAL_ITERS]);
     return FAC_OK;
 }
 
@@ -221,8 +221,8 @@ static double cosine_rate(const fac_lr_scheduler *s, size_t i) {
 }
 
 static fac_status cosine_check(const fac_lr_scheduler *s) {
-    FAC_CHECK(fac__lr_is_whole(s->v[T_MAX]) && s->v[T_MAX] > 0, FAC_ERR_ARGUMENT,
-              "CosineAnnealingLR: T_max should be a whole number above 0, not %g", s->v[T_MAX]);
+    FAC_CHECK(fac__lr_is_whole(s->v[T_MAX]) && s->v[T_MAX] != 0, FAC_ERR_ARGUMENT,
+              "CosineAnnealingLR: T_max should be a whole number other than 0, not %g", s->v[T_MAX]);
     return FAC_OK;
 }
 

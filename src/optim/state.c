@@ -171,8 +171,9 @@ static fac_status read_option(void *context, size_t group, const char *name, dou
 
 static fac_status check_options(const loading *l, size_t group) {
     const fac_optim_group *g = &l->groups[group];
-    FAC_CHECK(g->initial_lr >= 0, FAC_ERR_ARGUMENT, "initial_lr of group %zu is %g in the state", group, g->initial_lr);
-    return fac__optim_check_options(l->o, g->options);
+    FAC_CHECK(g->initial_lr == g->initial_lr, FAC_ERR_ARGUMENT, "initial_lr of group %zu is %g in the state", group,
+              g->initial_lr);
+    return fac__optim_check_others(l->o, g->options);
 }
 
 static fac_status check_places(const fac_optimizer *o, const fac_state *s, size_t group) {

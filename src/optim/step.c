@@ -47,18 +47,20 @@ bool fac__optim_wants_master(const fac_optimizer *o, const fac_tensor *parameter
     return o->masters && fac_dtype_is_floating(d) && fac__dtype_size(d) == 2;
 }
 
+/* Owned, laid out as t; NULL on failure. */
+static fac_tensor *float32_copy(fac_tensor *t) {
+    fac_tensor *copy = NULL;
+    if (fac__empty_strided(t->sizes, t->strides, t->ndim, FAC_F32, t->device, &copy)) return NULL;
+    if (fac__s_copy_(copy, t, false)) return copy;
+    fac__unref(copy);
+    return NULL;
+}
+
 fac_status fac__optim_make_master(const fac_optimizer *o, fac_optim_entry *e) {
     const fac_tensor *p = e->parameter;
     if (e->master || !fac__optim_wants_master(o, p)) return FAC_OK;
-    fac_tensor *t = NULL;
-    FAC_TRY(fac__empty_strided(p->sizes, p->strides, p->ndim, FAC_F32, p->device, &t));
-    if (!fac__s_copy_(t, e->parameter, false)) {
-        fac__unref(t);
-        return fac_error();
-    }
-    e->master = t;
-    e->made_master = true;
-    return FAC_OK;
+    e->made_master = (e->master = float32_copy(e->parameter)) != NULL;
+    return e->made_master ? FAC_OK : fac_error();
 }
 
 static fac_status check_grad(const fac_tensor *p, const fac_tensor *grad) {
@@ -186,14 +188,41 @@ static fac_status prepare_all(fac_optimizer *o) {
 
 /* ---- updating ------------------------------------------------------------------------------------------------------------- */
 
-static fac_status update(const fac_optimizer *o, const fac_optim_entry *e) {
+enum { PARAMETER, GRADIENT, STATE, TENSORS = STATE + FAC_OPTIMIZER_MAX_STATE };
+
+static fac_status step(const fac_optimizer *o, const fac_optim_entry *e, fac_tensor *const t[TENSORS]) {
     fac_tensor *state[FAC_OPTIMIZER_MAX_STATE];
-    for (size_t i = 0; i < o->n_state; i++) state[i] = e->kept >> i & 1 ? fac__handle(e->state[i]) : NULL;
-    const fac_optimizer_update u = {fac__handle(fac__optim_target(e)), fac__handle(e->grad), state,
-                                    o->groups.v[e->group].options,     e->step + 1,          e->made};
+    for (size_t i = 0; i < o->n_state; i++) state[i] = t[STATE + i] ? fac__handle(t[STATE + i]) : NULL;
+    const fac_optimizer_update u = {fac__handle(t[PARAMETER]),
+                                    fac__handle(t[GRADIENT]),
+                                    state,
+                                    o->groups.v[e->group].options,
+                                    e->step + 1,
+                                    e->made};
     fac_status st;
     FAC_CALLBACK(st = o->cls->step(&u));
-    if (FAC_UNLIKELY(st)) return FAC_FAIL(st, "the step of %s failed without a message", o->cls->name);
+    return FAC_LIKELY(!st) ? FAC_OK : FAC_FAIL(st, "the step of %s failed without a message", o->cls->name);
+}
+
+/* Steps float32 copies of halves, and rounds them into what they are copies of. */
+static fac_status step_halves(const fac_optimizer *o, const fac_optim_entry *e, fac_tensor *const t[TENSORS]) {
+    fac_tensor *copies[TENSORS] = {NULL};
+    fac_status st = FAC_OK;
+    for (size_t i = 0; i < TENSORS && !st; i++)
+        if (t[i] && !(copies[i] = float32_copy(t[i]))) st = fac_error();
+    if (!st) st = step(o, e, copies);
+    for (size_t i = 0; i < TENSORS; i++) {
+        if (copies[i] && i != GRADIENT && !st && !fac__s_copy_(t[i], copies[i], false)) st = fac_error();
+        fac__unref(copies[i]);
+    }
+    return st;
+}
+
+static fac_status update(const fac_optimizer *o, const fac_optim_entry *e) {
+    fac_tensor *t[TENSORS] = {fac__optim_target(e), e->grad};
+    for (size_t i = 0; i < o->n_state; i++) t[STATE + i] = e->kept >> i & 1 ? e->state[i] : NULL;
+    const bool halves = o->kind && o->kind->fused && fac__is_half((fac_dtype)t[0]->dtype) && !fac__sparse_of(e->grad);
+    FAC_TRY(FAC_UNLIKELY(halves) ? step_halves(o, e, t) : step(o, e, t));
     return !e->master || fac__s_copy_(e->parameter, e->master, false) ? FAC_OK : fac_error();
 }
 

@@ -28,6 +28,7 @@ VERSION = tuple(int(x) for x in torch.__version__.split("+")[0].split(".")[:2])
 # What PyTorch 2.15 has and 1.13 has not; a version between the two counts as the older.
 LACKS = {"decoupled": "it has no decoupled_weight_decay", "Adafactor": "it has no Adafactor", "Muon": "it has no Muon",
          "LBFGS": "its LBFGS has no maximize", "NAdam": "its NAdam multiplies by the last momentum twice",
+         "fused": "it has no fused steps on the CPU", "odd": "its settings are not those of PyTorch 2",
          "CyclicLR": "its CyclicLR does not cycle beta1", "AveragedModel": "its AveragedModel leaves buffers at their first values"}
 
 
@@ -88,7 +89,7 @@ def cases():
                {"beta2_decay": -0.5, "eps": (1e-5, 1e-2), "d": 1.5, "weight_decay": 0.1, "maximize": True}, why=old("Adafactor"))
     # Muon computes its steps in bfloat16, whose sums of products round in another order.
     for more in {}, {"nesterov": False, "weight_decay": 0.01, "adjust_lr_fn": "match_rms_adamw"}, \
-            {"momentum": 0.8, "ns_steps": 3, "adjust_lr_fn": "spectral_unclamped"}:
+            {"momentum": 0.8, "ns_steps": 3, "adjust_lr_fn": "spectral_unclamped"}, {"ns_steps": -1}:
         yield Case("muon", "Muon", 0.01, more, why=old("Muon"), shapes=[(4, 3), (3, 4), (8, 8)], rounding=0.03)
 
 
@@ -97,7 +98,7 @@ def cases():
 
 class Ours:
     def __init__(self, f, case, values, keywords=None):
-        self.f, self.dtype = f, {torch.float64: f.F64, torch.float32: f.F32}[values[0].dtype]
+        self.f, self.dtype = f, {torch.float64: f.F64, torch.float32: f.F32, torch.bfloat16: f.BF16, torch.float16: f.F16}[values[0].dtype]
         self.p = [f.set_requires_grad(self.tensor(v), True) for v in values]
         self.o = getattr(f, case.name + "_of")(self.p, case.lr, **(case.ours if keywords is None else keywords))
 
@@ -170,11 +171,46 @@ def run(f, case, dtype):
     return worst <= limit and same and moved > 1e-3, f"{worst:.1e}{'' if same else ', and the one resumed went another way'}"
 
 
+# ---- halves ------------------------------------------------------------------------------------------------------------------
+
+
+FUSED = {"SGD", "Adam", "AdamW", "Adagrad"}
+HALF_STEPS = 20
+
+
+def half_cases():
+    for case in [Case("sgd", "SGD", 0.1), Case("sgd", "SGD", 0.1, {"momentum": 0.9, "dampening": 0.5, "maximize": True}), *cases()]:
+        if not case.sparse:
+            case.why = case.why or old("fused")
+            yield case
+
+
+def run_halves(f, case, dtype):
+    """In units of the last place of the largest number of a parameter: one for what rounds the other way, here or in PyTorch's steps,
+    which are fused where they can be."""
+    fused = case.torch_name in FUSED
+    start = [noise(s, -7, False).to(dtype) for s in case.shapes]
+    theirs = [torch.nn.Parameter(v.clone()) for v in start]
+    how = {} if case.torch_name in ("Adafactor", "Muon") else {"fused": True} if fused else {"foreach": False}
+    optimizer = getattr(torch.optim, case.torch_name)(theirs, lr=case.lr, **case.theirs, **how)
+    ours, worst, unit = Ours(f, case, start), 0.0, torch.finfo(dtype).eps
+    for k in range(HALF_STEPS):
+        for p, shape in zip(theirs, case.shapes):
+            p.grad = noise(shape, k, False).to(dtype)
+        optimizer.step()
+        ours.step([p.grad for p in theirs])
+        worst = max([worst] + [((a - p.detach().double()).abs() / p.detach().double().abs().max()).max().item() / unit
+                               for a, p in zip(ours.values(), theirs)])
+    moved = distance(ours.values(), start)
+    return worst <= 1 and moved > 1e-3, f"{worst:.2f} units"
+
+
 # ---- LBFGS --------------------------------------------------------------------------------------------------------------------
 
 
 def lbfgs_cases():
     for lr, more in (1, {}), (0.1, {"max_iter": 5, "history_size": 3}), (1, {"line_search_fn": "strong_wolfe"}), \
+            (1, {"max_iter": -1}), (0.1, {"max_eval": -5}), \
             (1, {"line_search_fn": "strong_wolfe", "max_iter": 4, "history_size": 2, "tolerance_grad": 1e-12}), \
             (0.5, {"line_search_fn": "strong_wolfe", "max_eval": 9}), \
             (0.5, {"max_iter": 4, "maximize": True}), (1, {"line_search_fn": "strong_wolfe", "maximize": True}):
@@ -238,6 +274,7 @@ FACTOR = C.CFUNCTYPE(C.c_double, C.c_void_p, C.c_size_t, C.c_int64)
 SCALE = C.CFUNCTYPE(C.c_double, C.c_void_p, C.c_double)
 wave = FACTOR(lambda _, group, step: 1 / (1 + step / (5 + group)))
 ripple = FACTOR(lambda _, group, step: 0.9 + 0.02 * (step % 3))
+fall = FACTOR(lambda _, group, step: 3 - step)
 low = SCALE(lambda _, x: 1 / (1 + x))
 
 
@@ -254,7 +291,7 @@ class Schedule:
 
     def __init__(self, title, ours, theirs, kind="sgd", metric=False, why=None, epochs=None):
         self.title, self.ours, self.theirs, self.kind, self.metric = title, ours, theirs, kind, metric
-        self.why, self.epochs = why, epochs
+        self.why, self.epochs, self.still = why, epochs, False
 
 
 def simple(name, torch_name, *args, ours_too=None, theirs_too=None, kind="sgd", **keywords):
@@ -369,6 +406,44 @@ def schedules():
         yield made
 
 
+def odd_schedules():
+    """Settings that make little sense, and that PyTorch takes."""
+    for name, *settings in (
+            ("StepLR", ((4,), {"gamma": -0.5}), ((4,), {"gamma": 0.0}), ((1,), {"gamma": 1.1}), ((-3,), {"gamma": 0.5})),
+            ("MultiStepLR", (([],), {}), (([20, 3, 9, 3],), {"gamma": -0.9}), (([-2, 0, 5],), {"gamma": 0.0})),
+            ("ConstantLR", ((), {"total_iters": -1}), ((), {"total_iters": 0}), ((), {"factor": 1.0})),
+            ("LinearLR", ((), {"total_iters": -3}), ((), {"total_iters": 0}), ((), {"start_factor": 1.0, "end_factor": 0.0})),
+            ("ExponentialLR", ((0.0,), {}), ((-0.9,), {}), ((1.02,), {})),
+            ("PolynomialLR", ((), {"total_iters": 0}), ((), {"total_iters": -2}), ((), {"power": 0.0}), ((), {"power": 0.5})),
+            ("CosineAnnealingLR", ((-7,), {}), ((1,), {}), ((5,), {"eta_min": 2.0}), ((5,), {"eta_min": -0.5})),
+            ("CosineAnnealingWarmRestarts", ((1,), {}), ((3,), {"eta_min": 1.0}), ((3,), {"eta_min": -1.0})),
+            ("CyclicLR", ((0.3, 0.1), {"step_size_up": 4}), ((0.01, 0.1), {"step_size_up": -4}), ((-0.1, 0.1), {"step_size_up": 1}),
+             ((0.01, 0.1), {"step_size_up": 4, "step_size_down": -2}), ((0.01, 0.1), {"step_size_up": -3, "step_size_down": 5})),
+            ("OneCycleLR", ((-0.3,), {"total_steps": 60}), ((0.3,), {"total_steps": 60, "pct_start": 1.0}),
+             ((0.3,), {"total_steps": 60, "pct_start": 0.0}), ((0.3,), {"total_steps": 60, "div_factor": -4.0})),
+            ("ReduceLROnPlateau", ((), {"factor": -0.5, "patience": 1, "min_lr": -1.0}), ((), {"factor": 0.0}), ((), {"patience": -1}),
+             ((), {"cooldown": -2, "patience": 0}), ((), {"threshold": -0.5}), ((), {"eps": -1.0, "min_lr": 0.4}))):
+        ours = {"ReduceLROnPlateau": "reduce_lr_on_plateau"}.get(
+            name, "".join("_" + c.lower() if c.isupper() else c for c in name.replace("LR", "Lr")).lstrip("_")) + "_new"
+        for arguments, keywords in settings:
+            made = simple(ours, name, *arguments, **keywords)
+            made.metric, made.still, made.why = name == "ReduceLROnPlateau", True, old("odd")
+            yield made
+    for made in (Schedule("SWALR(-0.1)", lambda f, o: f.swa_lr_new(o, -0.1), lambda o: swa(o, -0.1)),
+                 Schedule("LambdaLR below 0", lambda f, o: of_factor(f, "lambda_lr_new", o, fall), lambda o: named("LambdaLR")(o, lambda e: 3 - e))):
+        made.why = old("odd")
+        yield made
+    for milestones in [5, 5], [20, 5], [0, 7], [-3, 9]:
+        made = Schedule(
+            f"SequentialLR at {milestones}",
+            lambda f, o, m=milestones: sequential(f, o, [lambda f, o: f.linear_lr_new(o, total_iters=6), lambda f, o: f.exponential_lr_new(o, 0.9),
+                                                         lambda f, o: f.step_lr_new(o, 4)], m),
+            lambda o, m=milestones: named("SequentialLR")(o, [named("LinearLR")(o, total_iters=6), named("ExponentialLR")(o, 0.9),
+                                                             named("StepLR")(o, 4)], m))
+        made.why = old("odd")
+        yield made
+
+
 def optimizers(f, kind):
     """Two groups of one parameter each, in both libraries."""
     case = next(c for c in cases() if c.name == kind)
@@ -451,6 +526,7 @@ def run_schedule(f, s, _):
                     f.state_save(give_, path)
                     take(f.state_load(path))
     same = settings(f, o, theirs)[0] == settings(f, twin_o, theirs)[0]
+    moved |= s.still
     return worst < 1e-12 and same and moved, \
         f"{worst:.1e}{'' if same else ', and the one resumed went another way'}{'' if moved else ', and nothing moved'}"
 
@@ -537,9 +613,10 @@ def main():
     f = facula.Facula(options.library, options.api)
     defaults_are_those_of_the_class(f)
     passed, failed, skipped = 0, 0, 0
-    both, once = (torch.float64, torch.float32), (torch.float64,)
+    both, once, halves = (torch.float64, torch.float32), (torch.float64,), (torch.bfloat16, torch.float16)
     jobs = [(c, run, both) for c in cases()] + [(c, run_lbfgs, both) for c in lbfgs_cases()] + \
-        [(s, run_schedule, once) for s in schedules()] + [(a, run_average, once) for a in averages()]
+        [(c, run_halves, halves) for c in half_cases()] + \
+        [(s, run_schedule, once) for s in [*schedules(), *odd_schedules()]] + [(a, run_average, once) for a in averages()]
     for case, runner, dtypes in jobs:
         if options.only not in case.title:
             continue

@@ -121,6 +121,22 @@ static void weights_of_attention_sum_to_one_and_follow_masks(void **state) {
     fac_module_release(m);
 }
 
+/* Keys that are added stand behind all queries, so that with the hint nobody sees them; with the mask all do. */
+static void attention_with_the_causal_hint_does_not_see_added_keys(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_module *m = fac_multihead_attention_new(8, 2, .add_bias_kv = true, .add_zero_attn = true);
+    fac_tensor *x = fac_randn(FAC_INTS(5, 3, 8)), *mask = fac_transformer_generate_square_subsequent_mask(5), *y[4];
+    for (int i = 0; i < 4; i++) {
+        FAC_NO_GRAD(g);
+        if (i == 2) (void)fac_fill_(fac_module_parameter(m, "bias_v"), 100);
+        assert_ok(fac_multihead_attention_forward(m, x, x, x, &y[i], NULL, .attn_mask = mask, .need_weights = false,
+                                                  .is_causal = i % 2));
+    }
+    assert_true(near(y[1], y[3]) && !near(y[0], y[2]) && !near(y[0], y[1]));
+    fac_module_release(m);
+}
+
 /* A causal module is one with the mask, also where keys are added. */
 static void causal_attention_is_that_with_the_mask(void **state) {
     (void)state;
@@ -218,6 +234,7 @@ FAC_TEST_MAIN(FAC_TEST(packing_and_padding_give_the_sequences_back),
               FAC_TEST(networks_over_packed_sequences_are_those_over_each),
               FAC_TEST(recurrent_layers_refuse_what_does_not_fit),
               FAC_TEST(weights_of_attention_sum_to_one_and_follow_masks),
+              FAC_TEST(attention_with_the_causal_hint_does_not_see_added_keys),
               FAC_TEST(causal_attention_is_that_with_the_mask), FAC_TEST(transformer_sees_only_what_masks_leave),
               FAC_TEST(stacks_are_copies_of_a_layer_that_they_take_over),
               FAC_TEST(adaptive_softmax_gives_probabilities), FAC_TEST(triplet_loss_takes_a_distance_of_the_users))

@@ -119,7 +119,7 @@ static void optimizer_step_refused_at_the_second_parameter_changes_nothing(void 
     for (size_t i = 0; i < FAC_COUNT(makers); i++) {
         FAC_SCOPE(s);
         moment before;
-        fac_module *m = holder(FAC_F16);
+        fac_module *m = holder(FAC_C64);
         fac_optimizer *o = makers[i](m);
         note(&before, o);
         assert_int_equal(fac_optimizer_step(o), FAC_ERR_DTYPE);

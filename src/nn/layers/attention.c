@@ -82,6 +82,7 @@ typedef struct call {
     int64_t dim, heads, n, length, keys;
     double dropout;
     bool zero_attn, batch_first, batched, causal;
+    bool by_hint; /* of queries and keys that are added alike: the mask is_causal of scaled_dot_product_attention */
 } call;
 
 static fac_tensor *slot(const call *a, const char *name) {
@@ -269,7 +270,7 @@ static fac_tensor *attend(call *a) {
     if (prepare(a, false)) return NULL;
     return finish(a, fac_scaled_dot_product_attention(a->q, a->k, a->v, .attn_mask = a->mask,
                                                       .dropout_p = a->m->training ? a->dropout : 0,
-                                                      .is_causal = a->causal));
+                                                      .is_causal = a->causal || a->by_hint));
 }
 
 static fac_status attend_with_weights(call *a, bool average, fac_tensor **out) {
@@ -303,9 +304,10 @@ fac_status fac__attention_forward_all(fac_module *m, fac_tensor *q, fac_tensor *
 
 /* Runs in the scope that the results leave. */
 static fac_status call_fully(call *a, const fac_multihead_attention_forward_kw *k, fac_tensor **out) {
-    if (k->is_causal && !k->key_padding_mask && !k->need_weights && !a->zero_attn && !slot(a, "bias_k")) {
+    if (k->is_causal && !k->key_padding_mask && !k->need_weights) {
         a->mask = NULL;
-        a->causal = true;
+        a->causal = false;
+        a->by_hint = true;
     }
     if (k->need_weights) return attend_with_weights(a, k->average_attn_weights, out);
     return (out[0] = attend(a)) ? FAC_OK : fac_error();

@@ -1,7 +1,7 @@
 /* einsum and tensordot. An equation is parsed into labels; every operand is permuted (and its repeated labels turned into
    diagonals) so that dimension d means the same label everywhere; then operands are multiplied pair by pair, a label being
    summed as soon as no later operand and not the result has it. A pair is one bmm: labels of both that stay are its
-   batch, labels of both that go are its inner dimension. */
+   batch, labels of both that go are its inner dimension; without any of these it is multiplied element by element. */
 #include "ops/composite/brief.h"
 
 enum {
@@ -272,6 +272,7 @@ static fac_tensor *pair(fac_tensor *x, fac_tensor *y, uint64_t mask) {
     }
     match_dtypes(&x, &y);
     if (!x || !y) return NULL;
+    if (!s.n_sum) return fac__s_mul_Tensor(x, y);
     fac_tensor *a = as_batch(x, s.batch, s.n_batch, s.batch_size, s.left, s.n_left, s.left_size, s.sum, s.n_sum,
                              s.sum_size, s.right, s.n_right);
     fac_tensor *b = as_batch(y, s.batch, s.n_batch, s.batch_size, s.sum, s.n_sum, s.sum_size, s.right, s.n_right,
@@ -439,7 +440,10 @@ static fac_tensor *tensordot(fac_tensor *x, fac_tensor *y, fac_ints dx, fac_ints
     int64_t sizes[2 * FAC_MAX_DIMS];
     memcpy(sizes, a.kept, (size_t)a.n_kept * sizeof *sizes);
     memcpy(sizes + a.n_kept, b.kept, (size_t)b.n_kept * sizeof *sizes);
-    return fac__s_reshape(fac__s_mm(left, right), ints(sizes, a.n_kept + b.n_kept));
+    const bool whole = a.kept_size == 1 && b.kept_size == 1; /* dot, which autocast leaves as it is */
+    fac_tensor *z =
+        whole ? fac__s_dot(fac__s_squeeze_dim(left, 0), fac__s_squeeze_dim(right, 1)) : fac__s_mm(left, right);
+    return fac__s_reshape(z, ints(sizes, a.n_kept + b.n_kept));
 }
 
 fac_status tensordot_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_ints dims_self,
