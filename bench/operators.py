@@ -189,6 +189,8 @@ def torch_call(row):
     namespace, _, rest = row[:row.index("(")].partition("::")
     name, _, overload = rest.partition(".")
     values, _ = read_values(torch, row, row.index("(") + 1, ")")
+    if backward and namespace == "quantized":
+        raise ValueError("quantized operators have no gradients")
     packed = packed_call(torch, name, values) if namespace == "quantized" else None
     if packed:
         return packed
