@@ -34,6 +34,7 @@ DIFFERENT = {
 OLDER = {
     **dict.fromkeys(["nn.functional.conv_transpose1d", "nn.functional.conv_transpose2d", "nn.functional.conv_transpose3d",
                      "nn.functional.prelu", "linalg.vecdot"], "is not in its list"),
+    **dict.fromkeys(["inner", "tensordot"], "multiplies matrices where PyTorch 2 multiplies elements"),
     **dict.fromkeys(["stft", "istft", "as_strided_scatter", "mT", "mH"], "is an error in PyTorch 2"),
 }
 
