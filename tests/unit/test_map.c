@@ -5,7 +5,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { NAMES = 200000, LETTERS = 12, TABLE = 1 << 19, REGION = TABLE / 256 };
+enum {
+    NAMES = 200000,
+    LETTERS = 12,
+    ENTRY = 64 /* bytes of a name's in the header */,
+    TABLE = 1 << 19,
+    REGION = TABLE / 256
+};
 
 static char names[NAMES][LETTERS + 1];
 
@@ -49,7 +55,8 @@ static void map_of_names_that_were_made_to_collide_is_fast(void **state) {
 static void file_whose_names_were_made_to_collide_loads_fast(void **state) {
     (void)state;
     FAC_SCOPE(scope);
-    char *header = malloc(NAMES * 64), *at = header + 8;
+    enum { ENDS = 16 }; /* the header's length before, the last brace and a zero behind */
+    char *header = malloc(NAMES * ENTRY + ENDS), *at = header + 8;
     assert_non_null(header);
     for (size_t i = 0; i < NAMES; i++)
         at += sprintf(at, "%c\"%s\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? ',' : '{', names[i]);
