@@ -56,7 +56,7 @@ static void put_value(const output *o, const output_cell *c) {
     else if (c->whole)
         fprintf(o->f, "%.0f", c->number);
     else
-        fprintf(o->f, "%.*g", DIGITS, c->number);
+        fprintf(o->f, "%.*g", DIGITS, isnan(c->number) ? NAN : c->number); /* which has no sign */
 }
 
 static void put_row(const output *o, void (*put)(const output *o, const output_cell *c)) {

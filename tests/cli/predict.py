@@ -192,7 +192,8 @@ def tables_that_do_not_fit_are_named(folder):
     head, *rows = (folder / "test.csv").read_text().splitlines()
     for name, text, words in (("column", "rooms,area\n1,2\n", ["no column 'district'"]),
                               ("text", f"{head}\nh,1,2,moon,5\n", ["'moon'", "row 1", "'district'", "not in the training data"]),
-                              ("number", f"{head}\nh,1,x,south,5\n", ["'area'"]), ("hole", f"{head}\nh,,2,south,5\n", ["'rooms'", "row 1"]),
+                              ("number", f"{head}\nh,1,x,south,5\n", ["'area'"]), ("far", f"{head}\nh,1,1e300,south,5\n", ["'area'", "'1e300'", "too far from"]),
+                              ("hole", f"{head}\nh,,2,south,5\n", ["'rooms'", "row 1"]),
                               ("ragged", f"{head}\nh,1\n", ["fields"]), ("empty", "", []), ("heading", head, ["no rows"])):
         (folder / f"{name}.csv").write_text(text)
         refused("predict", run, folder / f"{name}.csv", status=1, words=[f"{name}.csv", *words])
@@ -200,6 +201,10 @@ def tables_that_do_not_fit_are_named(folder):
     need(done.returncode == 1 and done.stdout.count("\n") == 121, f"{done.returncode}: {done.stdout.count(chr(10))} lines")
     need([w in done.stderr for w in ("none.csv", "text.csv", f"'{folder}'", "of 120 rows")] == [True] * 4, done.stderr)
     good("train", "--resume", "--steps", int(notes(run)["step"]) + 1, "--quiet", "--out", run)
+    shutil.copy(run / "checkpoint.safetensors", folder / "changed.safetensors")
+    rewrite(folder / "changed.safetensors", lambda meta: meta.update(target_mean="-nan"))
+    need(all(line.endswith("\tnan") for line in good("predict", folder / "changed.safetensors", folder / "test.csv").splitlines()[1:]),
+         "what is no number has a sign")
     run = houses_run(folder, "--missing", "mean")
     said, _ = predict(run, folder / "hole.csv")
     (folder / "mean.csv").write_text((folder / "hole.csv").read_text().replace("h,,", f"h,{mean_of(run, 'rooms')},"))
