@@ -75,9 +75,14 @@ class Side:
         self.process.stdin.write(f"{row}\t{threads}\t{milliseconds}\n")
         self.process.stdin.flush()
 
+    def has_ended(self):
+        return self.process.poll() is not None
+
     def answer(self):
         """The row's line, as bench.c has it, in its columns; an empty list if the row failed."""
         answer = self.read()
+        if answer == [""]:
+            self.process.wait()
         return answer if len(answer) >= 5 else []
 
     def measure(self, row, threads, milliseconds):

@@ -17,7 +17,6 @@ import run
 import sweep_rows
 
 COLUMNS = ("operator", "kind", "size", "dtype", "layout", "direction", "threads", "facula", "pytorch", "ratio", "bytes", "numel", "row")
-CLEAR = 1.3  # a ratio from which on a second turn changes nothing that matters
 PATIENCE = 30  # seconds for a row; a side that takes longer is ended, and the row counts as one that it does not take
 MEMORY = 6 << 30  # bytes of data that a side may have; distances of all pairs, say, would take more
 REFUSED_AT_MOST = 60  # calls of an operator that one side does not take, in a row
@@ -31,9 +30,9 @@ class Sides:
         self.ours = self.theirs = None
 
     def start(self):
-        if not self.ours or self.ours.process.poll() is not None:
+        if not self.ours or self.ours.has_ended():
             self.ours = run.Side([self.program, "--serve"], run.environment(), subprocess.DEVNULL)
-        if not self.theirs or self.theirs.process.poll() is not None:
+        if not self.theirs or self.theirs.has_ended():
             self.theirs, self.description = run.start_torch(self.threads)
             if not self.theirs:
                 sys.exit("sweep.py: PyTorch is not installed: FACULA_BENCH_PYTHON names a Python that has it")
@@ -42,6 +41,7 @@ class Sides:
         try:
             side.send(row, self.threads, milliseconds)
         except BrokenPipeError:
+            side.process.wait()
             return []
         if not select.select([side.process.stdout], [], [], PATIENCE)[0]:
             side.process.kill()
@@ -49,12 +49,19 @@ class Sides:
             return []
         return side.answer()
 
+    def ask_ours(self, row, milliseconds):
+        """The same of Facula, which refuses, but should neither end nor take so long."""
+        answer = self.ask(self.ours, row, milliseconds)
+        if not answer and self.ours.has_ended():
+            print(f"sweep.py: Facula ended, or took more than {PATIENCE} s: {row}", file=sys.stderr)
+        return answer
+
     def measure(self, row, milliseconds):
         """Our line and theirs; theirs alone, if we do not take the call. Ours is not asked for what PyTorch does not take."""
         self.start()
         theirs = self.ask(self.theirs, row, milliseconds)
-        ours = self.ask(self.ours, row, milliseconds) if theirs else []
-        if ours and float(theirs[3]) < CLEAR * float(ours[3]):  # again, in turns, so that a busy machine slows both
+        ours = self.ask_ours(row, milliseconds) if theirs else []
+        if ours:  # again whatever the ratio was, in turns, so that a busy machine slows both, and luck favours neither
             theirs = min(theirs, self.ask(self.theirs, row, milliseconds) or theirs, key=lambda a: float(a[3]))
             ours = min(ours, self.ask(self.ours, row, milliseconds) or ours, key=lambda a: float(a[3]))
         return ours, theirs
@@ -83,12 +90,15 @@ def sweep_operator(sides, operator, bases, options):
         yield line_of(operator, kind, combination, options.threads, ours, theirs, text)
 
 
-def done_before(path):
+def done_before(path, threads):
     """Operators that were finished: all in the file but the last, whose rows are taken out."""
     if not path.exists():
         return set()
     lines = path.read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line and not line.startswith("#") and not line.startswith("operator\t")]
+    others = {row.split("\t")[COLUMNS.index("threads")] for row in rows if row.count("\t") == len(COLUMNS) - 1} - {str(threads)}
+    if others:
+        sys.exit(f"sweep.py: {path} is a table of {others.pop()} threads, not {threads}: name another one")
     last = rows[-1].split("\t")[0] if rows else None
     kept = [line for line in lines if line.split("\t")[0] != last]
     path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
@@ -110,9 +120,9 @@ def parse_arguments():
 def main():
     options = parse_arguments()
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
+    done = done_before(options.out, options.threads)
     sides = Sides(str(options.folder / "bench"), options.threads)
     sides.start()
-    done = done_before(options.out)
     wanted = [(o, b) for o, b in sweep_rows.calls().items() if options.grep in o and o not in done]
     is_new = not options.out.exists() or options.out.stat().st_size == 0
     begin = time.monotonic()

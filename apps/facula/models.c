@@ -16,6 +16,7 @@ fac_module *image_model_new(const image_shape *shape, int64_t classes, double dr
 
 fac_status image_model_check(const char *checkpoint, const image_shape *shape, int64_t classes) {
     const int64_t h = shape->height, w = shape->width;
+    if (classes < 1) return fac_error_set(FAC_ERR_FORMAT, "the checkpoint says classes = %lld", (long long)classes);
     if (h < 4 || w < 4 || h > INT32_MAX || w > INT32_MAX)
         return fac_error_set(FAC_ERR_FORMAT, "the checkpoint is of images of %lld x %lld", (long long)h, (long long)w);
     const fac_status st = checkpoint_check_matrix(checkpoint, "model.7.weight", 128, 32 * (h / 4) * (w / 4));

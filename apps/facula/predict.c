@@ -21,7 +21,8 @@ static const char HELP[] =
     "  --json             the same as --format json\n"
     "  --keep A,B         tables: print these columns of the files as well\n"
     "  --out FILE         write there instead of stdout, once all is done\n"
-    "  --metrics FILE     write how right the predictions are as JSON; of images, those whose folder has a class's name\n"
+    "  --metrics FILE     write how right the predictions are as JSON; of images, those whose folder has a class's name;\n"
+    "                     - is stdout, if --out is given\n"
     "  --weights NAME     ema (the mean of the weights, default if the run made one), last, or best (those that\n"
     "                     --patience kept)\n"
     "  --batch N          images or rows at once (default 256)\n"
@@ -60,6 +61,8 @@ static int parse(predict_options *o, int argc, char **argv, const char **room) {
     if (n == 1) return cli_usage_error(o->command, "give files to predict for");
     if (o->json && o->format && strcmp(o->format, "json") != 0)
         return cli_usage_error(o->command, "--json is --format json, not %s", o->format);
+    if (o->metrics && strcmp(o->out ? o->out : "-", o->metrics) == 0)
+        return cli_usage_error(o->command, "predictions and --metrics both go to '%s'", o->metrics);
     if (o->json || !o->format) o->format = o->json ? "json" : "tsv";
     o->run = room[0];
     o->files = room + 1;
@@ -84,7 +87,11 @@ static fac_status find_checkpoint(predictor *p, char *buf, size_t size) {
     p->run.out = o->run;
     if (stat(o->run, &st) != 0)
         return fac_error_set(FAC_ERR_IO, "cannot find the run '%s': %s", o->run, strerror(errno));
-    if (!S_ISDIR(st.st_mode)) return FAC_OK;
+    if (!S_ISDIR(st.st_mode)) {
+        const char *name = strrchr(o->run, '/');
+        if (!best || strcmp(name ? name + 1 : o->run, BEST_NAME) == 0) return FAC_OK;
+        return predict_misused(p, "--weights best is for the folder of a run, and '%s' is one checkpoint");
+    }
     fac_status status = run_path(o->run, CHECKPOINT_NAME, buf, size);
     if (status) return status;
     if (access(buf, F_OK) != 0) return not_a_run(o->run);

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 void figures_class(figures *g, bool right, double log) {
     g->n++;
@@ -78,7 +79,10 @@ fac_status figures_write(const char *path, const figures *g, bool classes) {
     bool good = f && put_json(f, g, classes);
     good = f && fclose(f) == 0 && good;
     fac_status st = good ? FAC_OK : fac_error_set(FAC_ERR_MEMORY, "no memory for '%s'", path);
-    if (!st) st = fac_file_replace(path, text, n);
+    if (!st && strcmp(path, "-") != 0)
+        st = fac_file_replace(path, text, n);
+    else if (!st && (fwrite(text, 1, n, stdout) != n || fflush(stdout) != 0))
+        st = fac_error_set(FAC_ERR_IO, "cannot write the figures");
     free(text);
     return st;
 }

@@ -20,7 +20,7 @@ void figures_number(figures *g, double said, double is);
 bool figures_any(const figures *g);
 /* A line for people about samples that are so called: "row"; `classes`: not numbers. */
 void figures_print(FILE *f, const figures *g, bool classes, const char *noun);
-/* A file that has them as a JSON object. errors: MEMORY; those of fac_file_replace */
+/* A file, or stdout for "-", that has them as a JSON object. errors: MEMORY; IO; those of fac_file_replace */
 fac_status figures_write(const char *path, const figures *g, bool classes);
 
 #endif

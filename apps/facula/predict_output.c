@@ -56,7 +56,7 @@ static void put_value(const output *o, const output_cell *c) {
     else if (c->whole)
         fprintf(o->f, "%.0f", c->number);
     else
-        fprintf(o->f, "%.*g", DIGITS, c->number);
+        fprintf(o->f, "%.*g", DIGITS, isnan(c->number) ? NAN : c->number); /* which has no sign */
 }
 
 static void put_row(const output *o, void (*put)(const output *o, const output_cell *c)) {
@@ -69,18 +69,22 @@ static void put_row(const output *o, void (*put)(const output *o, const output_c
 
 /* ---- JSON ---- */
 
-/* What is no UTF-8 becomes a sign for that. */
-static json_t *json_of_text(const char *text) {
+/* A copy in which what is no UTF-8 has become a sign for that; owned by the caller, NULL without memory. */
+static char *clean_text(const char *text) {
     char *clean = malloc(3 * strlen(text) + 1), *to = clean;
-    if (!clean) return NULL;
-    for (const char *p = text; *p;) {
+    for (const char *p = text; clean && *p;) {
         const size_t n = utf8_length(p);
         memcpy(to, n ? p : "\xef\xbf\xbd", n ? n : 3);
         to += n ? n : 3;
         p += n ? n : 1;
     }
-    *to = 0;
-    json_t *v = json_string(clean);
+    if (clean) *to = 0;
+    return clean;
+}
+
+static json_t *json_of_text(const char *text) {
+    char *clean = clean_text(text);
+    json_t *v = clean ? json_string(clean) : NULL;
     free(clean);
     return v;
 }
@@ -88,32 +92,36 @@ static json_t *json_of_text(const char *text) {
 /* What is no finite number is null. */
 static json_t *json_of_number(double v) { return isfinite(v) ? json_real(v) : json_null(); }
 
-static int set_cell(json_t *row, const output_cell *c) {
-    char name[256];
-    snprintf(name, sizeof name, c->rank > 1 ? "%s_%lld" : "%s", c->name, (long long)c->rank);
+static fac_status no_memory(void) { return fac_error_set(FAC_ERR_MEMORY, "no memory for a row of JSON"); }
+
+static fac_status set_cell(json_t *row, const output_cell *c) {
+    char ranked[64];
+    snprintf(ranked, sizeof ranked, "%.32s_%lld", c->name, (long long)c->rank);
+    char *name = clean_text(c->rank > 1 ? ranked : c->name);
+    if (!name) return no_memory();
+    fac_status st = FAC_OK;
+    if (json_object_get(row, name))
+        st = fac_error_set(FAC_ERR_ARGUMENT,
+                           "two values of a row are called '%s', and an object of JSON has one of a name; --format csv "
+                           "writes both",
+                           name);
     json_t *v = c->text    ? json_of_text(c->text)
                 : c->whole ? json_integer((json_int_t)c->number)
                            : json_of_number(c->number);
-    return json_object_set_new(row, name, v);
-}
-
-/* Takes over the object, which may be NULL. */
-static fac_status put_json(FILE *f, json_t *row) {
-    const bool written = row && json_dumpf(row, f, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS)) == 0;
-    json_decref(row);
-    if (!written && !ferror(f)) return fac_error_set(FAC_ERR_MEMORY, "no memory for a row of JSON");
-    fputc('\n', f);
-    return FAC_OK;
+    if (json_object_set_new(row, name, v) != 0 && !st) st = no_memory();
+    free(name);
+    return st;
 }
 
 static fac_status put_object(const output *o) {
     json_t *row = json_object();
-    for (const output_cell *c = o->cells; row && c < o->cells + o->n; c++)
-        if (set_cell(row, c) != 0) {
-            json_decref(row);
-            row = NULL;
-        }
-    return put_json(o->f, row);
+    fac_status st = row ? FAC_OK : no_memory();
+    for (const output_cell *c = o->cells; !st && c < o->cells + o->n; c++) st = set_cell(row, c);
+    if (!st && json_dumpf(row, o->f, JSON_COMPACT | JSON_REAL_PRECISION(DIGITS)) != 0 && !ferror(o->f))
+        st = no_memory();
+    if (!st) fputc('\n', o->f);
+    json_decref(row);
+    return st;
 }
 
 /* ---- rows ---- */

@@ -116,8 +116,16 @@ static fac_status choose_columns(table *t, const train_options *o) {
 
 /* ---- inputs ---- */
 
-static void put_number(const table_input *in, const double *v, int64_t n, int64_t width, float *out) {
-    for (int64_t i = 0; i < n; i++) out[i * width] = isnan(v[i]) ? 0 : (float)((v[i] - in->mean) / in->deviation);
+static fac_status put_numbers(const table *t, const table_input *in, const fac_csv *f, const char *path, int64_t column,
+                              const double *v, float *out) {
+    for (int64_t i = 0; i < fac_csv_rows(f); i++, out += t->features) {
+        *out = isnan(v[i]) ? 0 : (float)((v[i] - in->mean) / in->deviation);
+        if (!isfinite(*out))
+            return fac_error_set(
+                FAC_ERR_FORMAT, "'%s': column '%s' has '%s' in row %lld, which is too far from the training's mean, %g",
+                path, in->name, fac_csv_text(f, i, column), (long long)i + 1, in->mean);
+    }
+    return FAC_OK;
 }
 
 static fac_status put_kinds(const table *t, const table_input *in, const fac_csv *f, const char *path, int64_t column,
@@ -143,7 +151,7 @@ static fac_status put_input(const table *t, const table_input *in, fac_csv *f, c
     if (!v && !fac_error())
         fac_error_set(FAC_ERR_FORMAT, "'%s': column '%s' has text, but numbers in '%s'", path, in->name, o->csv);
     fac_status st = v ? check_numbers(f, path, column, v, strcmp(o->missing, "mean") == 0) : fac_error();
-    if (!st) put_number(in, v, fac_csv_rows(f), t->features, out);
+    if (!st) st = put_numbers(t, in, f, path, column, v, out);
     if (v != in->values) free(v);
     return st;
 }

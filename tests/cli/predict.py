@@ -172,12 +172,28 @@ def any_bytes_stand_in_names(folder):
     need(all(line.count("\t") == 3 for line in good("predict", folder / "run", folder / "odd.csv").splitlines()), "separators in a field")
 
 
+def columns_to_keep_may_have_any_name(folder):
+    """In JSON, one that would take the place of another value of the row is refused."""
+    run = flowers_run(folder)
+    lines = (folder / "test.csv").read_bytes().splitlines()[:3]
+    names = [b"c" * 300 + b"1", b"c" * 300 + b"2", b"caf\xe9", b"class"]
+    (folder / "kept.csv").write_bytes(b"".join(line + b"," + b",".join(more) + b"\n"
+                                               for line, more in zip(lines, (names, [b"1", b"2", b"3", b"4"], [b"5", b"6", b"7", b"8"]))))
+    said, _ = predict("--keep", b",".join(names[:3]).decode(errors="surrogateescape"), run, folder / "kept.csv")
+    need([said[1][name] for name in ("c" * 300 + "1", "c" * 300 + "2", "caf\ufffd")] == ["5", "6", "7"], said[1])
+    refused("predict", "--json", "--keep", "class", run, folder / "kept.csv", status=1, words=["two values", "'class'", "--format csv"])
+    refused("predict", "--json", "--keep", "petal,petal", run, folder / "kept.csv", status=1, words=["two values", "'petal'"])
+    table = list(csv.reader(io.StringIO(good("predict", "--format", "csv", "--keep", "class", run, folder / "kept.csv"))))
+    need(table[0] == ["file", "row", "class", "class", "probability"] and [row[2] for row in table[1:]] == ["4", "8"], table)
+
+
 def tables_that_do_not_fit_are_named(folder):
     run = houses_run(folder)
     head, *rows = (folder / "test.csv").read_text().splitlines()
     for name, text, words in (("column", "rooms,area\n1,2\n", ["no column 'district'"]),
                               ("text", f"{head}\nh,1,2,moon,5\n", ["'moon'", "row 1", "'district'", "not in the training data"]),
-                              ("number", f"{head}\nh,1,x,south,5\n", ["'area'"]), ("hole", f"{head}\nh,,2,south,5\n", ["'rooms'", "row 1"]),
+                              ("number", f"{head}\nh,1,x,south,5\n", ["'area'"]), ("far", f"{head}\nh,1,1e300,south,5\n", ["'area'", "'1e300'", "too far from"]),
+                              ("hole", f"{head}\nh,,2,south,5\n", ["'rooms'", "row 1"]),
                               ("ragged", f"{head}\nh,1\n", ["fields"]), ("empty", "", []), ("heading", head, ["no rows"])):
         (folder / f"{name}.csv").write_text(text)
         refused("predict", run, folder / f"{name}.csv", status=1, words=[f"{name}.csv", *words])
@@ -185,6 +201,10 @@ def tables_that_do_not_fit_are_named(folder):
     need(done.returncode == 1 and done.stdout.count("\n") == 121, f"{done.returncode}: {done.stdout.count(chr(10))} lines")
     need([w in done.stderr for w in ("none.csv", "text.csv", f"'{folder}'", "of 120 rows")] == [True] * 4, done.stderr)
     good("train", "--resume", "--steps", int(notes(run)["step"]) + 1, "--quiet", "--out", run)
+    shutil.copy(run / "checkpoint.safetensors", folder / "changed.safetensors")
+    rewrite(folder / "changed.safetensors", lambda meta: meta.update(target_mean="-nan"))
+    need(all(line.endswith("\tnan") for line in good("predict", folder / "changed.safetensors", folder / "test.csv").splitlines()[1:]),
+         "what is no number has a sign")
     run = houses_run(folder, "--missing", "mean")
     said, _ = predict(run, folder / "hole.csv")
     (folder / "mean.csv").write_text((folder / "hole.csv").read_text().replace("h,,", f"h,{mean_of(run, 'rooms')},"))
@@ -322,6 +342,8 @@ def weights_are_chosen(folder):
     need(near(said["last"][0]["prediction"], by_hand * float(saved["target_deviation"]) + float(saved["target_mean"]), 1e-5),
          "the last weights are others")
     need(predict(run / "best.safetensors", folder / "test.csv")[0] == said["best"], "best.safetensors")
+    need(predict("--weights", "best", run / "best.safetensors", folder / "test.csv")[0] == said["best"], "the best of best.safetensors")
+    refused("predict", "--weights", "best", run / "checkpoint.safetensors", folder / "test.csv", words=["--weights best", "one checkpoint"])
     _, told = predict("--metrics", folder / "m.json", "--weights", "best", run, folder / "test.csv")
     squares = json.loads((folder / "m.json").read_text())["root_mean_square_error"] ** 2
     need(near(squares / float(saved["target_deviation"]) ** 2, float(saved["best_loss"]), 1e-4), f"{told}, best {saved['best_loss']}")
@@ -334,6 +356,18 @@ def half_precision_is_that_of_the_training(folder):
     run = flowers_run(folder, "--precision", "bf16")
     predict("--metrics", folder / "m.json", run, folder / "test.csv")
     need(near(json.loads((folder / "m.json").read_text())["loss"], last_validation(run), 1e-5), "another loss")
+
+
+def set_shape(path, name, shape):
+    """Cuts a float32 tensor of a checkpoint to the first numbers, those of a shape."""
+    raw, kept = tensors(path), path.read_bytes()
+    head = json.loads(kept[8:8 + struct.unpack("<Q", kept[:8])[0]])
+    raw[name], head[name]["shape"], at = raw[name][:4 * math.prod(shape)], shape, 0
+    for key, data in raw.items():
+        head[key]["data_offsets"], at = [at, at + len(data)], at + len(data)
+    head["__metadata__"].pop("facula.crc32", None)
+    text = json.dumps(head).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(raw.values()))
 
 
 def what_is_no_such_run_is_refused(folder):
@@ -366,6 +400,10 @@ def what_is_no_such_run_is_refused(folder):
     refused("predict", "--keep", "a", run, folder / "test.csv", words=["--keep", "images"])
     rewrite(run / "checkpoint.safetensors", lambda meta: meta.update(height="400000", width="400000"))
     refused("predict", run, folder / "images" / "test", status=1, words=["model.7.weight"])
+    rewrite(run / "checkpoint.safetensors", lambda meta: meta.update(height="12", width="12", classes="0", class_names=""))
+    set_shape(run / "checkpoint.safetensors", "model.10.weight", [0, 128])
+    set_shape(run / "checkpoint.safetensors", "model.10.bias", [0])
+    refused("predict", run, folder / "images" / "test", status=1, words=["says classes = 0"])
 
 
 # ---- output --------------------------------------------------------------------------------------------------------------
@@ -381,6 +419,11 @@ def a_file_is_replaced_as_a_whole(folder):
     need(done.returncode == 1 and out.read_text() == wanted, "what could be predicted was not written")
     refused("predict", "--out", folder / "no" / "folder", run, folder / "test.csv", status=1, words=["no/folder"])
     need(good("predict", "--out", "-", run, folder / "test.csv") == wanted, "--out -")
+    need(json.loads(good("predict", "--out", out, "--metrics", "-", run, folder / "test.csv", cwd=folder))["known"] == 90
+         and not (folder / "-").exists(), "--metrics -")
+    for where in (["--metrics", "-"], ["--out", "-", "--metrics", "-"], ["--out", out, "--metrics", out]):
+        refused("predict", *where, run, folder / "test.csv", words=["both go to"])
+    need(out.read_text() == wanted, "the file was replaced by figures")
     need(not list(folder.glob("*.tmp")), "temporary files are left")
     with open("/dev/full", "w") as full:
         done = subprocess.run([FACULA, "predict", run, folder / "test.csv"], stdout=full, stderr=subprocess.PIPE, text=True)

@@ -119,11 +119,13 @@ void FAC_ISA_NAME(fac__items_copy_rows)(size_t item, char *dst, int64_t to, cons
 #if FAC_ISA_LEVEL >= 2
     else if ((item == 4 || item == 8) && from == (int64_t)item && to == 2 * from && n >= 16)
         EACH_ROW(item == 4 ? every_other_4 : every_other_8)(dst, src, n);
-    else if (item <= 8 && to == (int64_t)item && from == 2 * to && n >= 16)
-        EACH_ROW(item == 1   ? of_every_other_1
-                 : item == 2 ? of_every_other_2
-                 : item == 4 ? of_every_other_4
-                             : of_every_other_8)(dst, src, n);
+    else if (item <= 8 && to == (int64_t)item && from == 2 * to && n >= 16) {
+        void (*const copy)(char *, const char *, int64_t) = item == 1   ? of_every_other_1
+                                                            : item == 2 ? of_every_other_2
+                                                            : item == 4 ? of_every_other_4
+                                                                        : of_every_other_8;
+        EACH_ROW copy(dst, src, n);
+    }
 #endif
     else
         FAC_ITEM_SWITCH(item, COPY_ROWS)
