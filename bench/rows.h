@@ -4,13 +4,16 @@
 
 #include <facula/facula.h>
 
-enum { ROW_TENSORS = 4, ROW_DIMS = 4 };
+enum { ROW_TENSORS = 4, ROW_DIMS = 4, ROW_OPTIMIZERS = 2 };
 
 /* What a row works on. Everything belongs to it and is dropped after the row. */
 typedef struct fixture {
     fac_tensor *x[ROW_TENSORS]; /* temporaries of the scope that is open around the row */
+    fac_tensor *weights;        /* likewise: of a graph's edges */
     fac_module *model;
-    fac_optimizer *optimizer;
+    fac_optimizer *optimizer[ROW_OPTIMIZERS]; /* NULL where it has fewer */
+    const struct whole_model *of; /* of rows of whole models (rows_models.c) */
+    bool bf16;                    /* by autocast */
     struct boxed_call *call; /* of a row that is a call's text */
 } fixture;
 
