@@ -90,6 +90,13 @@ class Side:
             self.process.wait()
         return answer if len(answer) >= 5 else []
 
+    def peak_mib(self, row, runs):
+        """Of torch_rows.py --serve-memory; None if the row failed."""
+        self.process.stdin.write(f"{row}\t{runs}\n")
+        self.process.stdin.flush()
+        answer = self.read()[0].strip()
+        return float(answer) / 1024 if answer.isdigit() else None
+
     def measure(self, row, threads, milliseconds):
         """Median microseconds; None if the row failed."""
         self.send(row, threads, milliseconds)
@@ -133,25 +140,24 @@ def table_row(section, name, threads, ours, theirs, digits=3):
     return (section, name, str(threads), cell(ours), cell(theirs), ratio)
 
 
-def memory_of(program, with_torch, *arguments):
-    """Peak resident KiB and the most bytes of tensors in Facula, and resident MiB in PyTorch, each in a process of its own."""
-    def run(command):
-        done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, text=True)
-        return [float(x) for x in done.stdout.split()]
-
-    theirs = run(torch_command("--memory", *arguments)) if with_torch else []
-    return *run([program, "--memory", *arguments]), theirs[0] / 1024 if theirs else None
+def numbers_of(command):
+    done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, check=True, text=True)
+    return [float(x) for x in done.stdout.split()]
 
 
 def model_memory_rows(program, with_torch, wanted):
+    """Peak resident MiB of a process that runs the row, on either side; of BARE_ROW first, which is what loading alone takes."""
+    torch_side = Side(torch_command("--serve-memory"), environment(), subprocess.DEVNULL) if with_torch else None
     for row in (BARE_ROW, *wanted):
-        resident_kib, _, theirs = memory_of(program, with_torch, row, str(MEMORY_RUNS))
-        yield table_row("models_memory", row, 1, resident_kib / 1024, theirs, 1)
+        ours = numbers_of([program, "--memory", row, str(MEMORY_RUNS)])[0] / 1024
+        theirs = torch_side.peak_mib(row, MEMORY_RUNS) if torch_side else None
+        yield table_row("models_memory", row, 1, ours, theirs, 1)
 
 
 def memory_rows(program, with_torch):
     """Peak resident MiB of a process that trains the small GPT, and what Facula's tensors took at most."""
-    resident_kib, tensors, theirs = memory_of(program, with_torch, MEMORY_ROW)
+    resident_kib, tensors = numbers_of([program, "--memory", MEMORY_ROW])
+    theirs = numbers_of(torch_command("--memory", MEMORY_ROW))[0] / 1024 if with_torch else None
     yield table_row("memory_mib", f"{MEMORY_ROW}: resident", 1, resident_kib / 1024, theirs, 1)
     yield table_row("memory_mib", f"{MEMORY_ROW}: tensors", 1, tensors / 2**20, None, 1)
 

@@ -2,9 +2,10 @@
 """The rows of bench.c in PyTorch, by the same names; run.py starts it.
 
 Usage: torch_rows.py --serve | --memory NAME [RUNS], as bench.c has them. The environment must be tuned before the start (run.py does it).
---parameters prints the rows of whole models and how many parameters each has.
+--serve-memory does as --memory for each line NAME<TAB>RUNS of its input. --parameters prints the rows of whole models and how many parameters each has.
 """
 import math
+import os
 import statistics
 import sys
 import time
@@ -256,6 +257,21 @@ def print_memory(name, runs):
         print(next(line.split()[1] for line in status if line.startswith("VmHWM:")))
 
 
+def serve_memory():
+    """For each line NAME<TAB>RUNS, what print_memory prints, by a process of its own, which is cheaper to fork than to start."""
+    for line in sys.stdin:
+        name, runs = line.rstrip("\n").split("\t")
+        child = os.fork()
+        if child == 0:
+            try:
+                print_memory(name, int(runs))
+            except (AttributeError, RuntimeError, TypeError):
+                print("-")
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     if sys.argv[1:] == ["--serve"]:
@@ -263,6 +279,8 @@ if __name__ == "__main__":
         serve()
     elif sys.argv[1:2] == ["--memory"] and len(sys.argv) in (3, 4):
         print_memory(sys.argv[2], int((sys.argv + [10])[3]))
+    elif sys.argv[1:] == ["--serve-memory"]:
+        serve_memory()
     elif sys.argv[1:] == ["--parameters"]:
         for row, make in torch_models.ROWS.items():
             print(row, sum(p.numel() for p in make().model.parameters()), sep="\t")
