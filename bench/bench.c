@@ -6,6 +6,7 @@
        bench --serve          for each line `name<TAB>threads<TAB>milliseconds` on stdin, that row; run.py asks so
        bench --memory NAME [RUNS]  runs a row ten times, or as often as is said; prints the peak resident KiB and the allocator's
                               peak bytes
+       bench --operators NAME what each operator takes of a row, with one thread: its own microseconds of a run, calls, schema
        bench --once SECTION   runs each row of a section once: its name, its model's parameters and whether the result is finite
 
    A row's line is `section<TAB>name<TAB>threads<TAB>median_us<TAB>min_us`; a call's has two columns more, the bytes that it reads and
@@ -181,6 +182,14 @@ static int measure_memory(const row *r, int64_t runs) {
     return 0;
 }
 
+static int measure_operators(const row *r) {
+    FAC_SCOPE(s);
+    fixture f = {0};
+    if (r && fac_set_num_threads(1) == FAC_OK && make_inputs(r, &f)) print_operators(r, &f);
+    drop_fixture(&f);
+    return !r || fac_report(stderr);
+}
+
 static int run_once(const row *r) {
     FAC_SCOPE(s);
     fixture f = {0};
@@ -209,10 +218,11 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "--call") == 0) return try_calls(argv + 2);
     if (strcmp(mode, "--memory") == 0 && (argc == 3 || argc == 4))
         return measure_memory(find_row(argv[2]), argc == 4 ? atoll(argv[3]) : 10);
+    if (strcmp(mode, "--operators") == 0 && argc == 3) return measure_operators(find_row(argv[2]));
     if (strcmp(mode, "--once") == 0 && argc == 3) return run_section_once(argv[2]);
     const bool list = strcmp(mode, "--list") == 0;
     if (argc > 1 && !list)
-        return fputs("usage: bench [--list | --serve | --call TEXT... | --memory NAME [RUNS] | --once SECTION]\n", stderr), 2;
+        return fputs("usage: bench [--list | --serve | --call TEXT... | --memory NAME [RUNS] | --operators NAME | --once SECTION]\n", stderr), 2;
     const row *r;
     for (size_t i = 0; (r = row_at(i)); i++) {
         if (list)

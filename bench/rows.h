@@ -28,4 +28,7 @@ typedef struct row {
 extern const row op_rows[], model_rows[];
 extern const size_t n_op_rows, n_model_rows;
 
+/* Prints a line for each operator that runs of a row call: its own microseconds of a run, calls, schema (profile.c). */
+bool print_operators(const row *r, fixture *f);
+
 #endif

@@ -41,14 +41,12 @@ static fac_tensor *run_infer(fixture *f) {
     return fac_error() ? NULL : y;
 }
 
-/* By autocast. */
-static fac_tensor *run_train_bf16(fixture *f) {
-    f->bf16 = true;
-    return run_train(f);
-}
-static fac_tensor *run_infer_bf16(fixture *f) {
-    f->bf16 = true;
-    return run_infer(f);
+/* Puts the channels of weights and images last, where a model is faster so. */
+static void put_channels_last(fixture *f) {
+    if (fac_error() || fac_module_to(f->model, .memory_format = FAC_CHANNELS_LAST)) return;
+    for (int i = 0; i < ROW_TENSORS; i++)
+        if (f->x[i] && fac_tensor_ndim(f->x[i]) == 4)
+            f->x[i] = fac_contiguous(f->x[i], .memory_format = FAC_CHANNELS_LAST);
 }
 
 /* ---- losses ---- */
@@ -108,10 +106,6 @@ static fac_tensor *run_gan(fixture *f) {
     fac_optimizer_zero_grad(f->optimizer[1]);
     return loss;
 }
-static fac_tensor *run_gan_bf16(fixture *f) {
-    f->bf16 = true;
-    return run_gan(f);
-}
 static const struct whole_model adversaries = {NULL, generate};
 
 static void prepare_gan(fixture *f) {
@@ -119,6 +113,7 @@ static void prepare_gan(fixture *f) {
     f->x[1] = fac_randn(FAC_INTS(MADE, NOISE, 1, 1));
     f->model =
         fac_sequential(dcgan_generator_new(NOISE, WIDE, DOUBLINGS), dcgan_discriminator_new(WIDE, DOUBLINGS));
+    put_channels_last(f);
     for (int i = 0; i < ROW_OPTIMIZERS; i++)
         f->optimizer[i] = fac_adam_new(fac_module_child(f->model, i ? "1" : "0"), 2e-4, .beta1 = 0.5);
 }
@@ -144,6 +139,7 @@ static void prepare_lenet(fixture *f) {
     f->of = &classifier;
     f->x[1] = fac_randint(10, FAC_INTS(64));
     f->model = lenet_new();
+    put_channels_last(f);
     f->optimizer[0] = fac_sgd_new(f->model, 0.01, .momentum = 0.9);
 }
 
@@ -151,13 +147,21 @@ static void prepare_resnet(fixture *f) {
     f->of = &classifier;
     f->x[1] = fac_randint(10, FAC_INTS(fac_tensor_size(f->x[0], 0)));
     f->model = resnet18_new(10);
+    put_channels_last(f);
     f->optimizer[0] = fac_sgd_new(f->model, 0.01, .momentum = 0.9);
+}
+
+static void prepare_large_resnet(fixture *f) {
+    f->of = &classifier;
+    f->model = resnet18_new(10);
+    if (f->bf16) put_channels_last(f);
 }
 
 static void prepare_convnext(fixture *f) {
     f->of = &image_to_image;
     f->x[1] = fac_randn_like(f->x[0]);
     f->model = convnext_new(96, 3);
+    put_channels_last(f);
     f->optimizer[0] = fac_adamw_new(f->model, 1e-3);
 }
 
@@ -172,6 +176,7 @@ static void prepare_unet(fixture *f) {
     f->of = &masks;
     f->x[1] = fac_to_dtype(fac_gt(fac_randn_like(f->x[0]), 0), FAC_F32);
     f->model = unet_new(32);
+    if (f->bf16) put_channels_last(f);
     f->optimizer[0] = fac_adam_new(f->model, 1e-3);
 }
 
@@ -193,12 +198,29 @@ static void prepare_gpt_medium(fixture *f) {
 
 /* ---- the rows ---- */
 
-#define INFERENCE(NAME, PREPARE, ...)                                           \
-    {"models", NAME " infer f32", run_infer, PREPARE, {__VA_ARGS__}, false},    \
-    { "models", NAME " infer bf16", run_infer_bf16, PREPARE, {__VA_ARGS__}, false }
-#define WHOLE(NAME, RUN, PREPARE, ...)                                          \
-    {"models", NAME " train f32", RUN, PREPARE, {__VA_ARGS__}, false},          \
-    {"models", NAME " train bf16", RUN##_bf16, PREPARE, {__VA_ARGS__}, false},  \
+#define IN_BF16(PREPARE)                       \
+    static void PREPARE##_bf16(fixture *f) {   \
+        f->bf16 = true;                        \
+        PREPARE(f);                            \
+    }
+IN_BF16(prepare_mlp)
+IN_BF16(prepare_lenet)
+IN_BF16(prepare_resnet)
+IN_BF16(prepare_large_resnet)
+IN_BF16(prepare_convnext)
+IN_BF16(prepare_lstm)
+IN_BF16(prepare_gpt)
+IN_BF16(prepare_gpt_medium)
+IN_BF16(prepare_unet)
+IN_BF16(prepare_gan)
+IN_BF16(prepare_gcn)
+
+#define INFERENCE(NAME, PREPARE, ...)                                          \
+    {"models", NAME " infer f32", run_infer, PREPARE, {__VA_ARGS__}, false},   \
+    { "models", NAME " infer bf16", run_infer, PREPARE##_bf16, {__VA_ARGS__}, false }
+#define WHOLE(NAME, RUN, PREPARE, ...)                                         \
+    {"models", NAME " train f32", RUN, PREPARE, {__VA_ARGS__}, false},         \
+    {"models", NAME " train bf16", RUN, PREPARE##_bf16, {__VA_ARGS__}, false}, \
     INFERENCE(NAME, PREPARE, __VA_ARGS__)
 
 const row model_rows[] = {
@@ -208,7 +230,7 @@ const row model_rows[] = {
     WHOLE("MLP 784-512-256-10 b64", run_train, prepare_mlp, {64, 784}),
     WHOLE("LeNet b64 1x28x28", run_train, prepare_lenet, {64, 1, 28, 28}),
     WHOLE("ResNet-18 b16 3x32x32", run_train, prepare_resnet, {16, 3, 32, 32}),
-    INFERENCE("ResNet-18 b4 3x224x224", prepare_resnet, {4, 3, 224, 224}),
+    INFERENCE("ResNet-18 b4 3x224x224", prepare_large_resnet, {4, 3, 224, 224}),
     WHOLE("ConvNeXt 3 blocks b8 96x56x56", run_train, prepare_convnext, {8, 96, 56, 56}),
     WHOLE("LSTM 2x256 T64 b32", run_train, prepare_lstm, {32, 64, 128}),
     WHOLE("GPT d128 h4 T64 b16 L4", run_train, prepare_gpt, {0}),
