@@ -222,7 +222,10 @@ int main(int argc, char **argv) {
     if (strcmp(mode, "--once") == 0 && argc == 3) return run_section_once(argv[2]);
     const bool list = strcmp(mode, "--list") == 0;
     if (argc > 1 && !list)
-        return fputs("usage: bench [--list | --serve | --call TEXT... | --memory NAME [RUNS] | --operators NAME | --once SECTION]\n", stderr), 2;
+        return fputs(
+                   "usage: bench [--list | --serve | --call TEXT... | --memory NAME [RUNS] | --operators NAME | --once SECTION]\n",
+                   stderr),
+               2;
     const row *r;
     for (size_t i = 0; (r = row_at(i)); i++) {
         if (list)

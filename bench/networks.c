@@ -70,15 +70,14 @@ enum { LEVELS = 3 };
 
 typedef struct {
     fac_module *pool, *head;
-    fac_module *down[LEVELS];                   /* two convolutions each; the last is the bottom */
+    fac_module *down[LEVELS];                      /* two convolutions each; the last is the bottom */
     fac_module *grow[LEVELS - 1], *up[LEVELS - 1]; /* to twice the size, and two convolutions of both halves */
 } unet;
 
 static fac_tensor *unet_forward(fac_module *self, fac_tensor *x) {
     unet *u = fac_module_state(self);
     fac_tensor *kept[LEVELS];
-    for (int i = 0; i < LEVELS; i++)
-        kept[i] = fac_forward(u->down[i], i ? fac_forward(u->pool, kept[i - 1]) : x);
+    for (int i = 0; i < LEVELS; i++) kept[i] = fac_forward(u->down[i], i ? fac_forward(u->pool, kept[i - 1]) : x);
     fac_tensor *h = kept[LEVELS - 1];
     for (int i = LEVELS - 2; i >= 0; i--)
         h = fac_forward(u->up[i], fac_cat(FAC_TENSORS(kept[i], fac_forward(u->grow[i], h)), 1));

@@ -12,9 +12,9 @@ typedef struct fixture {
     fac_tensor *weights;        /* likewise: of a graph's edges */
     fac_module *model;
     fac_optimizer *optimizer[ROW_OPTIMIZERS]; /* NULL where it has fewer */
-    const struct whole_model *of; /* of rows of whole models (rows_models.c) */
-    bool bf16;                    /* by autocast */
-    struct boxed_call *call; /* of a row that is a call's text */
+    const struct whole_model *of;             /* of rows of whole models (rows_models.c) */
+    bool bf16;                                /* by autocast */
+    struct boxed_call *call;                  /* of a row that is a call's text */
 } fixture;
 
 typedef struct row {

@@ -111,8 +111,7 @@ static const struct whole_model adversaries = {NULL, generate};
 static void prepare_gan(fixture *f) {
     f->of = &adversaries;
     f->x[1] = fac_randn(FAC_INTS(MADE, NOISE, 1, 1));
-    f->model =
-        fac_sequential(dcgan_generator_new(NOISE, WIDE, DOUBLINGS), dcgan_discriminator_new(WIDE, DOUBLINGS));
+    f->model = fac_sequential(dcgan_generator_new(NOISE, WIDE, DOUBLINGS), dcgan_discriminator_new(WIDE, DOUBLINGS));
     put_channels_last(f);
     for (int i = 0; i < ROW_OPTIMIZERS; i++)
         f->optimizer[i] = fac_adam_new(fac_module_child(f->model, i ? "1" : "0"), 2e-4, .beta1 = 0.5);
@@ -198,10 +197,10 @@ static void prepare_gpt_medium(fixture *f) {
 
 /* ---- the rows ---- */
 
-#define IN_BF16(PREPARE)                       \
-    static void PREPARE##_bf16(fixture *f) {   \
-        f->bf16 = true;                        \
-        PREPARE(f);                            \
+#define IN_BF16(PREPARE)                     \
+    static void PREPARE##_bf16(fixture *f) { \
+        f->bf16 = true;                      \
+        PREPARE(f);                          \
     }
 IN_BF16(prepare_mlp)
 IN_BF16(prepare_lenet)
@@ -215,13 +214,14 @@ IN_BF16(prepare_unet)
 IN_BF16(prepare_gan)
 IN_BF16(prepare_gcn)
 
-#define INFERENCE(NAME, PREPARE, ...)                                          \
-    {"models", NAME " infer f32", run_infer, PREPARE, {__VA_ARGS__}, false},   \
-    { "models", NAME " infer bf16", run_infer, PREPARE##_bf16, {__VA_ARGS__}, false }
-#define WHOLE(NAME, RUN, PREPARE, ...)                                         \
-    {"models", NAME " train f32", RUN, PREPARE, {__VA_ARGS__}, false},         \
-    {"models", NAME " train bf16", RUN, PREPARE##_bf16, {__VA_ARGS__}, false}, \
-    INFERENCE(NAME, PREPARE, __VA_ARGS__)
+#define INFERENCE(NAME, PREPARE, ...)                                                 \
+    {"models", NAME " infer f32", run_infer, PREPARE, {__VA_ARGS__}, false}, {        \
+        "models", NAME " infer bf16", run_infer, PREPARE##_bf16, {__VA_ARGS__}, false \
+    }
+#define WHOLE(NAME, RUN, PREPARE, ...)                                             \
+    {"models", NAME " train f32", RUN, PREPARE, {__VA_ARGS__}, false},             \
+        {"models", NAME " train bf16", RUN, PREPARE##_bf16, {__VA_ARGS__}, false}, \
+        INFERENCE(NAME, PREPARE, __VA_ARGS__)
 
 const row model_rows[] = {
     {"step", "MLP 2-16-16-2 b8 SGD", run_classifier, prepare_tiny, {{8, 2}}, false},

@@ -8,7 +8,8 @@ enum { NOISE = 16, WIDE = 8, DOUBLINGS = 3 };
 static fac_status begin(training *t) {
     t->model = fac_module_dict_new();
     fac_module *generator = fac_module_dict_set(t->model, "generator", dcgan_generator_new(NOISE, WIDE, DOUBLINGS));
-    fac_module *discriminator = fac_module_dict_set(t->model, "discriminator", dcgan_discriminator_new(WIDE, DOUBLINGS));
+    fac_module *discriminator =
+        fac_module_dict_set(t->model, "discriminator", dcgan_discriminator_new(WIDE, DOUBLINGS));
     t->optimizer[0] = fac_adam_new(generator, 1e-3, .beta1 = 0.5);
     t->optimizer[1] = fac_adam_new(discriminator, 5e-4, .beta1 = 0.5);
     for (int i = 0; i < 2; i++) t->schedule[i] = fac_multi_step_lr_new(t->optimizer[i], FAC_INTS(8, 16), .gamma = 0.5);

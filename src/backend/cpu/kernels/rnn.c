@@ -32,7 +32,7 @@ typedef struct matrix {
 
 typedef struct layer {
     fac_rnn_shape shape;
-    fac_dtype dtype; /* f32 or f64 */
+    fac_dtype dtype;                    /* f32 or f64 */
     bool reverse, projected, may_round; /* factors of products to bf16, which the layer's inputs are */
     fac_tensor *operands[MAX_OPERANDS]; /* owned: in the layer's type, row-major */
     int n_operands;
