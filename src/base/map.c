@@ -5,23 +5,23 @@
 #include <sys/auxv.h>
 #endif
 
-static void random_words(uint64_t v[2]) {
-#if defined(__linux__)
-    const void *random = (const void *)(uintptr_t)getauxval(AT_RANDOM); /* 16 bytes of the kernel's */
-    if (random) memcpy(v, random, 2 * sizeof *v);
-#else
-    arc4random_buf(v, 2 * sizeof *v);
-#endif
-}
-
 uint64_t fac__hash_seed(void) {
     static _Atomic uint64_t kept;
-    uint64_t seed = atomic_load_explicit(&kept, memory_order_relaxed), none = 0;
+    uint64_t seed = atomic_load_explicit(&kept, memory_order_relaxed);
     if (FAC_LIKELY(seed)) return seed;
-    uint64_t v[2] = {(uintptr_t)&kept, (uintptr_t)&none};
-    random_words(v);
-    seed = (v[0] * 0x9e3779b97f4a7c15u ^ v[1]) | 1;
-    return atomic_compare_exchange_strong(&kept, &none, seed) ? seed : none;
+    seed = (uintptr_t)&kept;
+#if defined(__linux__)
+    const char *random =
+        (const char *)(uintptr_t)getauxval(AT_RANDOM); /* 16 bytes, of which libraries take the first 8 */
+    if (random) memcpy(&seed, random + 8, sizeof seed);
+    seed |= 1;
+    atomic_store_explicit(&kept, seed, memory_order_relaxed);
+#else
+    uint64_t none = 0;
+    arc4random_buf(&seed, sizeof seed);
+    seed = atomic_compare_exchange_strong(&kept, &none, seed | 1) ? seed | 1 : none;
+#endif
+    return seed;
 }
 
 static size_t hash(const char *key) {

@@ -44,7 +44,8 @@ double fac__optim_choice(const char *function, const char *keyword, const char *
 
 /* The fused operators take float32 and float64, and copies of halves. */
 static fac_status check_fused(fac_tensor *parameter) {
-    return fac__is_half(fac_tensor_dtype(parameter)) ? FAC_OK : fac__optim_check_parameter(fac__header(parameter));
+    const fac_tensor *p = fac__header(parameter);
+    return fac__is_half((fac_dtype)p->dtype) ? FAC_OK : fac__optim_check_parameter(p);
 }
 
 /* ---- SGD ------------------------------------------------------------------------------------------------------------------ */

@@ -47,13 +47,10 @@ bool fac__optim_wants_master(const fac_optimizer *o, const fac_tensor *parameter
     return o->masters && fac_dtype_is_floating(d) && fac__dtype_size(d) == 2;
 }
 
-/* Owned, laid out as t; NULL on failure. */
+/* Owned, laid out as t, which is dense; NULL on failure. */
 static fac_tensor *float32_copy(fac_tensor *t) {
     fac_tensor *copy = NULL;
-    if (fac__empty_strided(t->sizes, t->strides, t->ndim, FAC_F32, t->device, &copy)) return NULL;
-    if (fac__s_copy_(copy, t, false)) return copy;
-    fac__unref(copy);
-    return NULL;
+    return fac__c_to_dtype(t, FAC_F32, false, false, FAC_PRESERVE, &copy) ? NULL : copy;
 }
 
 fac_status fac__optim_make_master(const fac_optimizer *o, fac_optim_entry *e) {
@@ -188,42 +185,42 @@ static fac_status prepare_all(fac_optimizer *o) {
 
 /* ---- updating ------------------------------------------------------------------------------------------------------------- */
 
-enum { PARAMETER, GRADIENT, STATE, TENSORS = STATE + FAC_OPTIMIZER_MAX_STATE };
-
-static fac_status step(const fac_optimizer *o, const fac_optim_entry *e, fac_tensor *const t[TENSORS]) {
+static fac_status update(const fac_optimizer *o, const fac_optim_entry *e) {
     fac_tensor *state[FAC_OPTIMIZER_MAX_STATE];
-    for (size_t i = 0; i < o->n_state; i++) state[i] = t[STATE + i] ? fac__handle(t[STATE + i]) : NULL;
-    const fac_optimizer_update u = {fac__handle(t[PARAMETER]),
-                                    fac__handle(t[GRADIENT]),
-                                    state,
-                                    o->groups.v[e->group].options,
-                                    e->step + 1,
-                                    e->made};
+    for (size_t i = 0; i < o->n_state; i++) state[i] = e->kept >> i & 1 ? fac__handle(e->state[i]) : NULL;
+    const fac_optimizer_update u = {fac__handle(fac__optim_target(e)), fac__handle(e->grad), state,
+                                    o->groups.v[e->group].options,     e->step + 1,          e->made};
     fac_status st;
     FAC_CALLBACK(st = o->cls->step(&u));
-    return FAC_LIKELY(!st) ? FAC_OK : FAC_FAIL(st, "the step of %s failed without a message", o->cls->name);
+    if (FAC_UNLIKELY(st)) return FAC_FAIL(st, "the step of %s failed without a message", o->cls->name);
+    return !e->master || fac__s_copy_(e->parameter, e->master, false) ? FAC_OK : fac_error();
+}
+
+enum { GRADIENT, PARAMETER, STATE };
+static fac_tensor **place(fac_optim_entry *e, size_t i) {
+    return i == GRADIENT ? &e->grad : i == PARAMETER ? &e->parameter : &e->state[i - STATE];
+}
+
+static bool is_of_halves(const fac_optimizer *o, const fac_optim_entry *e) {
+    return o->kind && o->kind->fused && fac__is_half((fac_dtype)fac__optim_target(e)->dtype) &&
+           !fac__sparse_of(e->grad);
 }
 
 /* Steps float32 copies of halves, and rounds them into what they are copies of. */
-static fac_status step_halves(const fac_optimizer *o, const fac_optim_entry *e, fac_tensor *const t[TENSORS]) {
-    fac_tensor *copies[TENSORS] = {NULL};
-    fac_status st = FAC_OK;
-    for (size_t i = 0; i < TENSORS && !st; i++)
-        if (t[i] && !(copies[i] = float32_copy(t[i]))) st = fac_error();
-    if (!st) st = step(o, e, copies);
-    for (size_t i = 0; i < TENSORS; i++) {
-        if (copies[i] && i != GRADIENT && !st && !fac__s_copy_(t[i], copies[i], false)) st = fac_error();
-        fac__unref(copies[i]);
+static fac_status update_halves(const fac_optimizer *o, fac_optim_entry *e) {
+    fac_optim_entry f = *e;
+    for (size_t i = 0; i < STATE + o->n_state; i++) {
+        fac_tensor **const t = place(&f, i);
+        if (*t) *t = float32_copy(*t);
+    }
+    fac_status st = fac_error();
+    if (!st) st = update(o, &f);
+    for (size_t i = 0; i < STATE + o->n_state; i++) {
+        fac_tensor *const t = *place(&f, i);
+        if (t && i != GRADIENT && !st && !fac__s_copy_(*place(e, i), t, false)) st = fac_error();
+        fac__unref(t);
     }
     return st;
-}
-
-static fac_status update(const fac_optimizer *o, const fac_optim_entry *e) {
-    fac_tensor *t[TENSORS] = {fac__optim_target(e), e->grad};
-    for (size_t i = 0; i < o->n_state; i++) t[STATE + i] = e->kept >> i & 1 ? e->state[i] : NULL;
-    const bool halves = o->kind && o->kind->fused && fac__is_half((fac_dtype)t[0]->dtype) && !fac__sparse_of(e->grad);
-    FAC_TRY(FAC_UNLIKELY(halves) ? step_halves(o, e, t) : step(o, e, t));
-    return !e->master || fac__s_copy_(e->parameter, e->master, false) ? FAC_OK : fac_error();
 }
 
 /* What a step function leaves in the scope is freed before the next parameter. */
@@ -234,7 +231,7 @@ static fac_status update_all(fac_optimizer *o) {
     for (size_t i = 0; i < o->entries.n; i++) {
         fac_optim_entry *e = &o->entries.v[i];
         if (!e->grad) continue;
-        FAC_TRY(update(o, e));
+        FAC_TRY(FAC_UNLIKELY(is_of_halves(o, e)) ? update_halves(o, e) : update(o, e));
         e->grad = NULL;
         e->step++;
         if (FAC_LIKELY(th->n_temps == begin)) continue;

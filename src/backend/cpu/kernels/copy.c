@@ -45,50 +45,32 @@ fac_status fac__cpu_copy(fac_tensor *dst, fac_tensor *src) {
     return fac__cpu_run(&it, NULL, want, NULL);
 }
 
-/* Many elements without gaps: the bits of one are written over all. Where its bytes are alike, as a zero's are, the C library writes them:
-   past the cache at twice the speed of stores that go by it. */
-enum { MANY = 1 << 14 };
-typedef struct fill_job {
-    char *data, item[16];
-    int64_t size;
-    bool alike; /* the bytes of the item */
-} fill_job;
+/* Bytes that are alike, as those of zeros are, are the C library's: past the cache it writes them at twice the speed of stores. */
+typedef struct bytes_job {
+    char *data, byte;
+} bytes_job;
 
-static fac_status fill_range(void *ctx, int64_t begin, int64_t end) {
-    const fill_job *j = ctx;
-    if (j->alike)
-        memset(j->data + begin * j->size, j->item[0], (size_t)((end - begin) * j->size));
-    else
-        FAC_ISA_PICK(fac__items_copy_rows)
-    ((size_t)j->size, j->data + begin * j->size, j->size, j->item, 0, end - begin, 1, 0, 0);
+static fac_status set_bytes(void *ctx, int64_t begin, int64_t end) {
+    const bytes_job *j = ctx;
+    memset(j->data + begin, j->byte, (size_t)(end - begin));
     return FAC_OK;
 }
 
-/* True, and the fill's job, if it is such a fill. */
-static bool is_dense_fill(fill_job *j, fac_tensor *dst, fac_scalar v) {
-    if (dst->numel < MANY || !(dst->flags & FAC_TF_DENSE) || fac__pending(dst)) return false;
-    *j = (fill_job){.data = fac__data(dst), .size = fac__item_size(dst)};
-    fac__store(j->item, (fac_dtype)dst->dtype, v);
-    j->alike = memcmp(j->item, j->item + 1, (size_t)j->size - 1) == 0;
-    return true;
-}
-
 fac_status fac__cpu_fill(fac_tensor *dst, fac_scalar v) {
-    fill_job j;
-    if (is_dense_fill(&j, dst, v)) return fac__parallel_for(0, dst->numel, FAC_GRAIN, fill_range, &j);
+    const size_t item = (size_t)fac__item_size(dst);
     fac_iter it;
+    fac_item16 element = {{0, 0}}; /* of which copies are made */
     fac_iter_begin(&it, FAC_ITER_ANY_DTYPE);
     FAC_TRY(fac_iter_out(&it, dst));
     FAC_TRY(fac_iter_scalar(&it, v));
     FAC_TRY(fac_iter_build(&it));
-    const size_t item = (size_t)fac__item_size(dst);
-    if (it.nest.count * (int64_t)item < FAC_STREAM_BYTES) { /* as a copy of one element */
-        fac_item16 element = {{0, 0}};
-        fac_iter_number(&it, 1, (fac_dtype)dst->dtype, &element);
-        return fac__items_copy_nest(&(fac_items_job){&it.nest, item, it.op[0].data, (const char *)&element});
+    fac_iter_number(&it, 1, (fac_dtype)dst->dtype, &element);
+    const char *bytes = (const char *)&element;
+    if (it.nest.ndim == 1 && it.nest.stride[0][0] == (int64_t)item && memcmp(bytes, bytes + 1, item - 1) == 0) {
+        bytes_job j = {it.op[0].data, *bytes};
+        return fac__parallel_for(0, it.nest.count * (int64_t)item, FAC_GRAIN * sizeof(float), set_bytes, &j);
     }
-    const uint8_t want[] = {dst->dtype, dst->dtype};
-    return fac__cpu_run(&it, NULL, want, NULL);
+    return fac__items_copy_nest(&(fac_items_job){&it.nest, item, it.op[0].data, bytes});
 }
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------------------ */
