@@ -4,7 +4,10 @@
        bench --list           section and name of every row
        bench --call TEXT...   makes each call of an operator once (boxed.h): its error, if it fails
        bench --serve          for each line `name<TAB>threads<TAB>milliseconds` on stdin, that row; run.py asks so
-       bench --memory NAME    runs a row ten times; prints the peak resident KiB and the allocator's peak bytes
+       bench --memory NAME [RUNS]  runs a row ten times, or as often as is said; prints the peak resident KiB and the allocator's
+                              peak bytes
+       bench --operators NAME what each operator takes of a row, with one thread: its own microseconds of a run, calls, schema
+       bench --once SECTION   runs each row of a section once: its name, its model's parameters and whether the result is finite
 
    A row's line is `section<TAB>name<TAB>threads<TAB>median_us<TAB>min_us`; a call's has two columns more, the bytes that it reads and
    writes and the elements of its first result. A sample is as many runs as take 200 us; samples are taken until the time is up, seven at
@@ -75,7 +78,7 @@ static bool make_inputs(const row *r, fixture *f) {
 }
 
 static void drop_fixture(fixture *f) {
-    fac_optimizer_release(f->optimizer);
+    for (int i = 0; i < ROW_OPTIMIZERS; i++) fac_optimizer_release(f->optimizer[i]);
     fac_module_release(f->model);
 }
 
@@ -168,10 +171,10 @@ static long peak_resident_kib(void) {
     return kib;
 }
 
-static int measure_memory(const row *r) {
+static int measure_memory(const row *r, int64_t runs) {
     FAC_SCOPE(s);
     fixture f = {0};
-    if (r && make_inputs(r, &f)) time_runs(r, &f, 10);
+    if (r && make_inputs(r, &f)) time_runs(r, &f, runs);
     const fac_memory_stats stats = fac_memory_get_stats();
     drop_fixture(&f);
     if (!r || fac_report(stderr)) return 1;
@@ -179,14 +182,50 @@ static int measure_memory(const row *r) {
     return 0;
 }
 
+static int measure_operators(const row *r) {
+    FAC_SCOPE(s);
+    fixture f = {0};
+    if (r && fac_set_num_threads(1) == FAC_OK && make_inputs(r, &f)) print_operators(r, &f);
+    drop_fixture(&f);
+    return !r || fac_report(stderr);
+}
+
+static int run_once(const row *r) {
+    FAC_SCOPE(s);
+    fixture f = {0};
+    fac_tensor *y = make_inputs(r, &f) ? r->run(&f) : NULL;
+    const bool finite = y && fac_item_int(fac_all(fac_isfinite(y)));
+    const int64_t parameters = f.model ? fac_module_parameter_count(f.model) : 0;
+    drop_fixture(&f);
+    if (fac_report(stderr)) return fprintf(stderr, "bench: %s failed\n", r->name), 1;
+    printf("%s\t%lld\t%s\n", r->name, (long long)parameters, finite ? "finite" : "not finite");
+    fflush(stdout);
+    return 0;
+}
+
+/* Each row of the section, though one fails. */
+static int run_section_once(const char *section) {
+    int failed = 0;
+    const row *r;
+    for (size_t i = 0; (r = row_at(i)); i++)
+        if (strcmp(r->section, section) == 0) failed += run_once(r), fac_error_clear();
+    return failed > 0;
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     if (strcmp(mode, "--serve") == 0) return serve();
     if (strcmp(mode, "--call") == 0) return try_calls(argv + 2);
-    if (strcmp(mode, "--memory") == 0 && argc == 3) return measure_memory(find_row(argv[2]));
+    if (strcmp(mode, "--memory") == 0 && (argc == 3 || argc == 4))
+        return measure_memory(find_row(argv[2]), argc == 4 ? atoll(argv[3]) : 10);
+    if (strcmp(mode, "--operators") == 0 && argc == 3) return measure_operators(find_row(argv[2]));
+    if (strcmp(mode, "--once") == 0 && argc == 3) return run_section_once(argv[2]);
     const bool list = strcmp(mode, "--list") == 0;
     if (argc > 1 && !list)
-        return fputs("usage: bench [--list | --serve | --call TEXT... | --memory NAME]\n", stderr), 2;
+        return fputs(
+                   "usage: bench [--list | --serve | --call TEXT... | --memory NAME [RUNS] | --operators NAME | --once SECTION]\n",
+                   stderr),
+               2;
     const row *r;
     for (size_t i = 0; (r = row_at(i)); i++) {
         if (list)

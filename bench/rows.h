@@ -4,14 +4,17 @@
 
 #include <facula/facula.h>
 
-enum { ROW_TENSORS = 4, ROW_DIMS = 4 };
+enum { ROW_TENSORS = 4, ROW_DIMS = 4, ROW_OPTIMIZERS = 2 };
 
 /* What a row works on. Everything belongs to it and is dropped after the row. */
 typedef struct fixture {
     fac_tensor *x[ROW_TENSORS]; /* temporaries of the scope that is open around the row */
+    fac_tensor *weights;        /* likewise: of a graph's edges */
     fac_module *model;
-    fac_optimizer *optimizer;
-    struct boxed_call *call; /* of a row that is a call's text */
+    fac_optimizer *optimizer[ROW_OPTIMIZERS]; /* NULL where it has fewer */
+    const struct whole_model *of;             /* of rows of whole models (rows_models.c) */
+    bool bf16;                                /* by autocast */
+    struct boxed_call *call;                  /* of a row that is a call's text */
 } fixture;
 
 typedef struct row {
@@ -24,5 +27,8 @@ typedef struct row {
 
 extern const row op_rows[], model_rows[];
 extern const size_t n_op_rows, n_model_rows;
+
+/* Prints a line for each operator that runs of a row call: its own microseconds of a run, calls, schema (profile.c). */
+bool print_operators(const row *r, fixture *f);
 
 #endif

@@ -5,6 +5,7 @@ Usage: run.py FOLDER [--quick] [--sections overhead,step] [--grep TEXT] [--threa
 program `bench`. Without python3-torch the PyTorch columns are empty, and the first line says so.
 """
 import argparse
+import math
 import os
 import pathlib
 import shutil
@@ -18,6 +19,10 @@ import operators
 HERE = pathlib.Path(__file__).resolve().parent
 CPUINFO = pathlib.Path("/proc/cpuinfo")  # where there is one
 ROUNDS, QUICK_ROUNDS, BUDGET_MS, QUICK_BUDGET_MS = 3, 2, 120, 15
+LONG_US = 1e5  # of rows of whole models longer than that, one round is enough to be quick
+MEMORY_RUNS = 3  # of a whole model: the first step makes the optimiser's state, the second has all there is
+BARE_ROW = "empty 16"  # what the process takes that does nothing
+NAMED_ONLY = ("models",)  # sections that are measured only if they are named
 MEMORY_ROW = "GPT d128 h4 T64 b16 L4 AdamW"
 COLUMNS = ("section", "row", "threads", "facula", "pytorch", "ratio")
 
@@ -85,6 +90,13 @@ class Side:
             self.process.wait()
         return answer if len(answer) >= 5 else []
 
+    def peak_mib(self, row, runs):
+        """Of torch_rows.py --serve-memory; None if the row failed."""
+        self.process.stdin.write(f"{row}\t{runs}\n")
+        self.process.stdin.flush()
+        answer = self.read()[0].strip()
+        return float(answer) / 1024 if answer.isdigit() else None
+
     def measure(self, row, threads, milliseconds):
         """Median microseconds; None if the row failed."""
         self.send(row, threads, milliseconds)
@@ -108,10 +120,13 @@ def header(description):
     return lines
 
 
-def measure_row(sides, row, threads, rounds, milliseconds):
-    """The least of each side's medians. The sides take turns, so that a busy machine slows both."""
+def measure_row(sides, row, threads, rounds, milliseconds, long_us=math.inf):
+    """The least of each side's medians. The sides take turns, so that a busy machine slows both. One round if it takes longer than
+    long_us."""
     medians = [[] for _ in sides]
-    for _ in range(rounds):
+    for i in range(rounds):
+        if i and max((max(found, default=0) for found in medians)) > long_us:
+            break
         for side, found in zip(sides, medians):
             value = side.measure(row, threads, milliseconds) if side else None
             if value is not None:
@@ -125,22 +140,37 @@ def table_row(section, name, threads, ours, theirs, digits=3):
     return (section, name, str(threads), cell(ours), cell(theirs), ratio)
 
 
+def numbers_of(command):
+    done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, check=True, text=True)
+    return [float(x) for x in done.stdout.split()]
+
+
+def model_memory_rows(program, with_torch, wanted):
+    """Peak resident MiB of a process that runs the row, on either side; of BARE_ROW first, which is what loading alone takes."""
+    torch_side = Side(torch_command("--serve-memory"), environment(), subprocess.DEVNULL) if with_torch else None
+    for row in (BARE_ROW, *wanted):
+        ours = numbers_of([program, "--memory", row, str(MEMORY_RUNS)])[0] / 1024
+        theirs = torch_side.peak_mib(row, MEMORY_RUNS) if torch_side else None
+        yield table_row("models_memory", row, 1, ours, theirs, 1)
+
+
 def memory_rows(program, with_torch):
     """Peak resident MiB of a process that trains the small GPT, and what Facula's tensors took at most."""
-    def run(command, env):
-        return [float(x) for x in subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True, text=True).stdout.split()]
-
-    resident_kib, tensors = run([program, "--memory", MEMORY_ROW], environment())
-    theirs = run(torch_command("--memory", MEMORY_ROW), environment())[0] / 1024 if with_torch else None
+    resident_kib, tensors = numbers_of([program, "--memory", MEMORY_ROW])
+    theirs = numbers_of(torch_command("--memory", MEMORY_ROW))[0] / 1024 if with_torch else None
     yield table_row("memory_mib", f"{MEMORY_ROW}: resident", 1, resident_kib / 1024, theirs, 1)
     yield table_row("memory_mib", f"{MEMORY_ROW}: tensors", 1, tensors / 2**20, None, 1)
 
 
-def wanted_rows(program, options):
+def listed_rows(program):
     """(section, row) in the order of the program."""
     for line in subprocess.run([program, "--list"], stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines():
-        section, row = line.split("\t")
-        if options.grep in row and (not options.sections or section in options.sections):
+        yield tuple(line.split("\t"))
+
+
+def wanted_rows(program, options):
+    for section, row in listed_rows(program):
+        if options.grep in row and (section in options.sections if options.sections else section not in NAMED_ONLY):
             yield section, row
     if options.sections and "operators" in options.sections:
         yield from (("operators", row) for row in operators.rows() if options.grep in row)
@@ -151,19 +181,23 @@ def all_rows(program, options, torch_sides):
     rounds, budget = (QUICK_ROUNDS, QUICK_BUDGET_MS) if options.quick else (ROUNDS, BUDGET_MS)
     for section, row in wanted_rows(program, options):
         for threads in options.threads:
-            ours, theirs = measure_row((facula_side, torch_sides[threads]), row, threads, rounds, budget)
+            long_us = LONG_US if options.quick and section == "models" else math.inf
+            ours, theirs = measure_row((facula_side, torch_sides[threads]), row, threads, rounds, budget, long_us)
             yield table_row(section, row, threads, ours, theirs)
             if section == "overhead":
                 break
     if options.grep in MEMORY_ROW and (not options.sections or "memory" in options.sections):
         yield from memory_rows(program, all(torch_sides.values()))
+    if options.sections and "models_memory" in options.sections:
+        wanted = [row for section, row in listed_rows(program) if section == "models" and options.grep in row]
+        yield from model_memory_rows(program, all(torch_sides.values()), wanted)
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="where the program `bench` is")
     parser.add_argument("--quick", action="store_true", help="short samples: about a minute")
-    parser.add_argument("--sections", type=lambda s: s.split(","), help="overhead, pointwise, reduction, matrix, step, memory; operators, hundreds of rows, only if named")
+    parser.add_argument("--sections", type=lambda s: s.split(","), help="overhead, pointwise, reduction, matrix, step, memory; only if named: operators, hundreds of rows, models and models_memory")
     parser.add_argument("--grep", default="", help="only rows with this text in their name")
     parser.add_argument("--threads", type=lambda s: [int(n) for n in s.split(",")], default=[1, 2])
     parser.add_argument("--out", type=pathlib.Path, help="write the table to this file too")

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """The rows of bench.c in PyTorch, by the same names; run.py starts it.
 
-Usage: torch_rows.py --serve | --memory NAME, as bench.c has them. The environment must be tuned before the start (run.py does it).
+Usage: torch_rows.py --serve | --memory NAME [RUNS], as bench.c has them. The environment must be tuned before the start (run.py does it).
+--serve-memory does as --memory for each line NAME<TAB>RUNS of its input. --parameters prints the rows of whole models and how many parameters each has.
 """
 import math
+import os
 import statistics
 import sys
 import time
@@ -13,6 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import operators
+import torch_models
 
 MIN_SAMPLES, LONG_SAMPLES, LONG_SECONDS, MAX_SAMPLES, SAMPLE_SECONDS, WARM_RUNS = 7, 3, 0.02, 4096, 2e-4, 3
 MI = 1 << 20
@@ -194,6 +197,7 @@ ROWS = {
     "MLP 2-16-16-2 b8 SGD": tiny_step,
     "MLP 784-512-256-10 b64 SGD": mlp_step,
     "GPT d128 h4 T64 b16 L4 AdamW": gpt_step,
+    **torch_models.ROWS,
 }
 
 
@@ -245,12 +249,27 @@ def blas_name():
         return "OpenBLAS" if "openblas" in maps.read() else "a plain BLAS"
 
 
-def print_memory(name):
+def print_memory(name, runs):
     run = ROWS[name]()
-    for _ in range(10):
+    for _ in range(runs):
         run()
     with open("/proc/self/status", encoding="ascii") as status:
         print(next(line.split()[1] for line in status if line.startswith("VmHWM:")))
+
+
+def serve_memory():
+    """For each line NAME<TAB>RUNS, what print_memory prints, by a process of its own, which is cheaper to fork than to start."""
+    for line in sys.stdin:
+        name, runs = line.rstrip("\n").split("\t")
+        child = os.fork()
+        if child == 0:
+            try:
+                print_memory(name, int(runs))
+            except (AttributeError, RuntimeError, TypeError):
+                print("-")
+            sys.stdout.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
 
 
 if __name__ == "__main__":
@@ -258,7 +277,12 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--serve"]:
         print("ready", "PyTorch", torch.__version__, "with " + blas_name(), flush=True)
         serve()
-    elif sys.argv[1:2] == ["--memory"] and len(sys.argv) == 3:
-        print_memory(sys.argv[2])
+    elif sys.argv[1:2] == ["--memory"] and len(sys.argv) in (3, 4):
+        print_memory(sys.argv[2], int((sys.argv + [10])[3]))
+    elif sys.argv[1:] == ["--serve-memory"]:
+        serve_memory()
+    elif sys.argv[1:] == ["--parameters"]:
+        for row, make in torch_models.ROWS.items():
+            print(row, sum(p.numel() for p in make().model.parameters()), sep="\t")
     else:
         sys.exit(__doc__)

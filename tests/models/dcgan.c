@@ -1,33 +1,15 @@
 /* A generator of transposed convolutions against a discriminator of convolutions, with an optimiser each, on small coloured
-   images, from noise that the test gives.
-   source: Radford, Metz, Chintala 2016; PyTorch's tutorial, whose networks these are with fewer channels */
+   images, from noise that the test gives. */
+#include "networks.h"
 #include "training.h"
 
-enum { NOISE = 16, WIDE = 8 };
-
-static fac_module *generator_new(void) {
-    return fac_sequential(
-        fac_conv_transpose2d_new(NOISE, 4 * WIDE, 4, .bias = false), fac_batch_norm2d_new(4 * WIDE), fac_relu_new(),
-        fac_conv_transpose2d_new(4 * WIDE, 2 * WIDE, 4, .stride = 2, .padding = 1, .bias = false),
-        fac_batch_norm2d_new(2 * WIDE), fac_relu_new(),
-        fac_conv_transpose2d_new(2 * WIDE, WIDE, 4, .stride = 2, .padding = 1, .bias = false),
-        fac_batch_norm2d_new(WIDE), fac_relu_new(),
-        fac_conv_transpose2d_new(WIDE, 3, 4, .stride = 2, .padding = 1, .bias = false), fac_tanh_new());
-}
-
-static fac_module *discriminator_new(void) {
-    return fac_sequential(
-        fac_conv2d_new(3, WIDE, 4, .stride = 2, .padding = 1, .bias = false), fac_leaky_relu_new(0.2, .inplace = true),
-        fac_conv2d_new(WIDE, 2 * WIDE, 4, .stride = 2, .padding = 1, .bias = false), fac_batch_norm2d_new(2 * WIDE),
-        fac_leaky_relu_new(0.2, .inplace = true),
-        fac_conv2d_new(2 * WIDE, 4 * WIDE, 4, .stride = 2, .padding = 1, .bias = false), fac_batch_norm2d_new(4 * WIDE),
-        fac_leaky_relu_new(0.2, .inplace = true), fac_conv2d_new(4 * WIDE, 1, 4, .bias = false), fac_sigmoid_new());
-}
+enum { NOISE = 16, WIDE = 8, DOUBLINGS = 3 };
 
 static fac_status begin(training *t) {
     t->model = fac_module_dict_new();
-    fac_module *generator = fac_module_dict_set(t->model, "generator", generator_new());
-    fac_module *discriminator = fac_module_dict_set(t->model, "discriminator", discriminator_new());
+    fac_module *generator = fac_module_dict_set(t->model, "generator", dcgan_generator_new(NOISE, WIDE, DOUBLINGS));
+    fac_module *discriminator =
+        fac_module_dict_set(t->model, "discriminator", dcgan_discriminator_new(WIDE, DOUBLINGS));
     t->optimizer[0] = fac_adam_new(generator, 1e-3, .beta1 = 0.5);
     t->optimizer[1] = fac_adam_new(discriminator, 5e-4, .beta1 = 0.5);
     for (int i = 0; i < 2; i++) t->schedule[i] = fac_multi_step_lr_new(t->optimizer[i], FAC_INTS(8, 16), .gamma = 0.5);
@@ -36,7 +18,7 @@ static fac_status begin(training *t) {
 
 /* The loss of a discriminator that is to say `answer`, 1 or 0, to the images x. */
 static fac_tensor *judged(fac_module *discriminator, fac_tensor *x, double answer) {
-    fac_tensor *says = fac_flatten(fac_forward(discriminator, x));
+    fac_tensor *says = fac_sigmoid(fac_flatten(fac_forward(discriminator, x)));
     return fac_binary_cross_entropy(says, fac_full_like(says, answer));
 }
 

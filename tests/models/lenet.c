@@ -1,6 +1,6 @@
 /* LeNet-5 on images of IDX files, by stochastic gradient descent with momentum; the rate falls step by step. The images come
-   from a loader, in an order that the test gives for each epoch.
-   source: LeCun et al. 1998 */
+   from a loader, in an order that the test gives for each epoch. */
+#include "networks.h"
 #include "training.h"
 #include <stdio.h>
 
@@ -29,10 +29,7 @@ static fac_loader *digits(const training *t) {
 }
 
 static fac_status begin(training *t) {
-    t->model = fac_sequential(fac_conv2d_new(1, 6, 5, .padding = 2), fac_tanh_new(), fac_avg_pool2d_new(2),
-                              fac_conv2d_new(6, 16, 5), fac_tanh_new(), fac_avg_pool2d_new(2), fac_flatten_new(),
-                              fac_linear_new(400, 120), fac_tanh_new(), fac_linear_new(120, 84), fac_tanh_new(),
-                              fac_linear_new(84, 10));
+    t->model = lenet_new();
     t->loader = digits(t);
     t->optimizer[0] = fac_sgd_new(t->model, 0.1, .momentum = 0.9, .nesterov = true, .weight_decay = 5e-4);
     t->schedule[0] = fac_step_lr_new(t->optimizer[0], 20, .gamma = 0.5);

@@ -1,4 +1,4 @@
-/* Which operators a composed one calls: the paths of linear and matmul, seen by an observer of calls. */
+/* Which operators a composed one or a gradient calls: the paths of linear and matmul, seen by an observer of calls. */
 #include "nn/module.h"
 #include "support/dispatch.h"
 #include <facula/facula.h>
@@ -51,6 +51,11 @@ static void E46_E47_S171_linear_fuses_the_bias_of_a_matrix(void **state) {
     fac_tensor *y = OBSERVED(fac_linear(x, w, b));
     ASSERT_CALLS("linear", "t", "addmm", "!mm", "!add.Tensor", "!add_.Tensor");
     assert_true(close_to(y, fac_add(fac_mm(x, fac_t(w)), b)));
+    y = OBSERVED(fac_linear(more, w, b)); /* without gaps: the rows of one matrix */
+    ASSERT_CALLS("linear", "t", "addmm", "_unsafe_view", "!matmul", "!add_.Tensor");
+    assert_true(close_to(y, fac_add(fac_matmul(more, fac_t(w)), b)));
+    assert_int_equal(fac_tensor_ndim(y), 4);
+    more = fac_transpose(more, 0, 1);
     y = OBSERVED(fac_linear(more, w, b));
     ASSERT_CALLS("linear", "t", "matmul", "add_.Tensor", "!addmm");
     assert_true(close_to(y, fac_add(fac_matmul(more, fac_t(w)), b)));
@@ -63,6 +68,24 @@ static void E46_E47_S171_linear_fuses_the_bias_of_a_matrix(void **state) {
     ASSERT_CALLS("linear", "addmm");
     assert_true(fac_equal(y, fac_linear(in, fac_module_parameter(m, "weight"), fac_module_parameter(m, "bias"))));
     fac_module_release(m);
+}
+
+static void gradient_of_index_add_is_not_multiplied_by_one(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = RANDOM(3, 2), *at = fac_zeros(FAC_SHAPE(3), .dtype = FAC_I64), *source[1] = {RANDOM(3, 2)}, *grad;
+    assert_non_null(fac_set_requires_grad(source[0], true));
+    for (int alpha = 1; alpha <= 2; alpha++) {
+        fac_tensor *sum = fac_sum(fac_index_add(x, 0, at, source[0], .alpha = alpha));
+        watch();
+        assert_ok(fac_grad(FAC_TENSORS(sum), fac_tensors_of(source, 1), &grad));
+        seen(grad);
+        if (alpha == 1)
+            ASSERT_CALLS("index_select", "!mul.Scalar");
+        else
+            ASSERT_CALLS("index_select", "mul.Scalar");
+        assert_true(fac_equal(grad, fac_full_like(grad, alpha)));
+    }
 }
 
 static fac_status vendor_linear(const fac_call_info *c, fac_value *stack) {
@@ -138,6 +161,7 @@ static void S177_matmul_into_an_output_resizes_it(void **state) {
 
 /* Each starts the library afresh: a former observer's record lives until shutdown. */
 FAC_TEST_MAIN(DISPATCH_TEST(E46_E47_S171_linear_fuses_the_bias_of_a_matrix),
+              DISPATCH_TEST(gradient_of_index_add_is_not_multiplied_by_one),
               DISPATCH_TEST(S171_linear_of_a_vendors_layout_goes_to_the_vendors_kernel),
               DISPATCH_TEST(S172_E48_matmul_goes_by_rank),
               DISPATCH_TEST(S173_S175_E49_E50_batches_are_expanded_flattened_and_viewed_back),

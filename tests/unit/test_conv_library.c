@@ -39,6 +39,10 @@ static const library_case cases[] = {
     {"transposed, groups", {2, 32, 10, 10}, {32, 8, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 4, true, ALWAYS},
     {"transposed, output padding beyond the stride", {2, 16, 9, 9}, {16, 24, 3, 3}, {1, 1}, {0, 0}, {3, 3}, {2, 2}, 2, 1, true, PERHAPS},
     {"one dimension", {4, 16, 130}, {32, 16, 5}, {2}, {2}, {1}, {0}, 1, 1, false, ALWAYS},
+    {"wide, whose gradient is a convolution with the kernel turned", {2, 16, 67, 52}, {24, 16, 3, 2}, {1, 1}, {2, 1}, {2, 1}, {0}, 2, 1, false, ALWAYS},
+    {"wide, transposed, with output padding", {2, 16, 60, 51}, {16, 24, 3, 4}, {1, 1}, {1, 0}, {2, 1}, {1, 0}, 2, 1, true, ALWAYS},
+    {"wide, one dimension", {4, 16, 1100}, {16, 24, 5}, {1}, {1}, {1}, {0}, 1, 1, true, ALWAYS},
+    {"wide, three dimensions", {2, 8, 12, 15, 16}, {16, 8, 3, 2, 3}, {1, 1, 1}, {1, 0, 1}, {1, 1, 1}, {0}, 3, 1, false, ALWAYS},
     {"three dimensions", {2, 8, 7, 8, 9}, {16, 8, 3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 1}, {0}, 3, 1, false, ALWAYS},
     {"too little work", {1, 4, 5, 5}, {4, 4, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, NEVER},
 };

@@ -200,8 +200,27 @@ static void margins_of_bytes_wrap_as_pytorch_s(void **state) {
     assert_true(fac_equal(got, fac_tensor_of(252.5, 4.5, 57.5)));
 }
 
-FAC_TEST_MAIN(FAC_TEST(margins_of_bytes_wrap_as_pytorch_s), FAC_TEST(one_sample_without_a_batch_has_one_target),
-              FAC_TEST(loss_gradients_agree_with_differences), FAC_TEST(loss_second_gradients_agree_with_differences),
-              FAC_TEST(losses_have_their_closed_forms), FAC_TEST(cross_entropy_has_its_closed_form),
-              FAC_TEST(fused_cross_entropy_agrees_with_its_parts), FAC_TEST(bad_targets_are_refused),
-              FAC_TEST(losses_do_not_depend_on_the_number_of_threads), FAC_TEST(failing_allocations_are_survived))
+/* A slope that is not known is not 0. */
+static void gradients_at_nan_are_nan(void **state) {
+    (void)state;
+    const fac_dtype dtypes[] = {FAC_F32, FAC_F64};
+    for (int k = 0; k < 6; k++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_to(fac_tensor_of(NAN, 3, -3, 0.25), .dtype = dtypes[k % 2]), *zero = fac_zeros_like(x);
+        x = fac_set_requires_grad(x, true);
+        fac_tensor *loss = k < 2   ? fac_huber_loss(x, zero)
+                           : k < 4 ? fac_smooth_l1_loss(x, zero)
+                                   : fac_mse_loss(x, zero);
+        assert_ok(fac_backward(loss));
+        double grad[4];
+        assert_ok(fac_tensor_read(fac_grad_of(x), FAC_F64, grad, 4));
+        assert_true(isnan(grad[0]) && grad[1] > 0 && grad[2] < 0 && grad[3] > 0);
+    }
+}
+
+FAC_TEST_MAIN(FAC_TEST(gradients_at_nan_are_nan), FAC_TEST(margins_of_bytes_wrap_as_pytorch_s),
+              FAC_TEST(one_sample_without_a_batch_has_one_target), FAC_TEST(loss_gradients_agree_with_differences),
+              FAC_TEST(loss_second_gradients_agree_with_differences), FAC_TEST(losses_have_their_closed_forms),
+              FAC_TEST(cross_entropy_has_its_closed_form), FAC_TEST(fused_cross_entropy_agrees_with_its_parts),
+              FAC_TEST(bad_targets_are_refused), FAC_TEST(losses_do_not_depend_on_the_number_of_threads),
+              FAC_TEST(failing_allocations_are_survived))

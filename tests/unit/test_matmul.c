@@ -337,7 +337,36 @@ static void products_of_narrow_halves_are_exact(void **state) {
         }
 }
 
-FAC_TEST_MAIN(FAC_TEST(products_of_narrow_halves_are_exact), FAC_TEST(S178_bmm_is_structured_and_core),
+/* Of halves, what is added may be one row, rows with gaps between them, or columns: as if it lay in the result beforehand. */
+static void halves_are_added_where_they_lie(void **state) {
+    (void)state;
+    static const int64_t sizes[][3] = {{3, 5, 7}, {2, 700, 9}, {300, 530, 40}, {260, 33, 600}};
+    static const fac_dtype dtypes[] = {FAC_F16, FAC_BF16};
+    for (size_t i = 0; i < FAC_COUNT(sizes) * 2; i++) {
+        FAC_SCOPE(s);
+        const int64_t m = sizes[i / 2][0], n = sizes[i / 2][1], k = sizes[i / 2][2];
+        const fac_dtype dtype = dtypes[i % 2];
+        fac_tensor *a = fac_to_dtype(RANDOM(m, k), dtype), *b = fac_to_dtype(RANDOM(k, n), dtype);
+        fac_tensor *added[] = {
+            random_of(dtype, FAC_INTS(n)),           random_of(dtype, FAC_INTS(1, n)),
+            random_of(dtype, FAC_INTS(m, n)),        fac_narrow(random_of(dtype, FAC_INTS(m, n + 3)), 1, 2, n),
+            fac_t(random_of(dtype, FAC_INTS(n, m))), random_of(dtype, FAC_INTS(m, 1))};
+        for (size_t j = 0; j < FAC_COUNT(added); j++)
+            for (int beta = 1; beta <= 2; beta++) {
+                fac_tensor *y = fac_addmm(added[j], a, b, .beta = beta);
+                fac_tensor *there = fac_contiguous(fac_expand(added[j], FAC_INTS(m, n)));
+                if (there == added[j]) there = fac_clone(there);
+                assert_true(fac_equal(y, fac_addmm_(there, a, b, .beta = beta)));
+            }
+        fac_tensor *wide =
+            fac_addmm(fac_to_dtype(added[0], FAC_F64), fac_to_dtype(a, FAC_F64), fac_to_dtype(b, FAC_F64));
+        fac_tensor *error = fac_abs(fac_sub(fac_to_dtype(fac_addmm(added[0], a, b), FAC_F64), wide));
+        assert_true(fac_item_int(fac_all(fac_le(error, fac_add(fac_mul(fac_abs(wide), 1.0 / 128), 0.01)))));
+    }
+}
+
+FAC_TEST_MAIN(FAC_TEST(products_of_narrow_halves_are_exact), FAC_TEST(halves_are_added_where_they_lie),
+              FAC_TEST(S178_bmm_is_structured_and_core),
               FAC_TEST(S184_products_in_every_dtype_hold_scalars_in_their_compute_type),
               FAC_TEST(S171_linear_equals_product_and_bias), FAC_TEST(S172_matmul_every_pair_of_ranks),
               FAC_TEST(S173_matmul_batches_broadcast), FAC_TEST(S174_matmul_folds_a_batch_of_one_that_needs_grad),

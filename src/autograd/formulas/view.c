@@ -166,8 +166,11 @@ fac_tensor *as_strided_grad(fac_tensor *grad, fac_ints sizes, fac_ints strides, 
     int64_t from = storage_offset.set ? storage_offset.v : offset, base = fac__min(from, offset);
     int64_t n = fac__max(offset + reach(sizes, strides), from + reach(size, stride)) - base;
     fac_tensor *flat = zeros_of(grad, FAC_INTS(n));
-    flat = fac__s_index_add(flat, 0, positions(n, grad, size, stride, from - base), fac__s_reshape(grad, FAC_INTS(-1)),
-                            fac_scalar_i_(1));
+    if (!may_overlap(size, stride))
+        flat = fac__s_as_strided_scatter(flat, grad, size, stride, fac_opt_int_(from - base));
+    else
+        flat = fac__s_index_add(flat, 0, positions(n, grad, size, stride, from - base),
+                                fac__s_reshape(grad, FAC_INTS(-1)), fac_scalar_i_(1));
     if (may_overlap(sizes, strides)) flat = divided_by_uses(flat, positions(n, grad, sizes, strides, offset - base));
     return fac__s_as_strided(flat, sizes, strides, fac_opt_int_(offset - base));
 }

@@ -60,7 +60,8 @@ static inline const char *at(const void *p, int64_t elements, fac_dtype d) {
 
 typedef struct merge_target {
     char *c;
-    int64_t row, col;
+    const char *from; /* halves: what beta multiplies in place of c, rows from_row apart; or NULL */
+    int64_t row, col, from_row;
     fac_dtype dtype;
     double beta[2];
 } merge_target;
@@ -82,17 +83,19 @@ MERGE_REAL(merge_f64, double)
 static void merge_half(const merge_target *o, int64_t m, int64_t n, const float *t, int64_t ld) {
     const float beta = (float)o->beta[0];
     float piece[HALF_PIECE];
-    if (o->col == 1 && o->row == n && ld == n) { /* one long row */
+    if (o->col == 1 && o->row == n && ld == n && !o->from) { /* one long row */
         n *= m;
         m = 1;
     }
     for (int64_t i = 0; i < m; i++) {
         uint16_t *c = (uint16_t *)(void *)o->c + i * o->row;
+        const uint16_t *from = o->from ? (const uint16_t *)(const void *)o->from + i * o->from_row : c;
+        const int64_t step = o->from ? 1 : o->col;
         if (beta == 0) fac__casts[o->dtype][FAC_F32](c, o->col, t + i * ld, 1, n);
         for (int64_t j = 0; beta != 0 && j < n; j += HALF_PIECE) {
             const int64_t width = fac__min(HALF_PIECE, n - j);
-            fac__casts[FAC_F32][o->dtype](piece, 1, c + j * o->col, o->col, width);
-            for (int64_t e = 0; e < width; e++) piece[e] = beta * piece[e] + t[i * ld + j + e];
+            fac__casts[FAC_F32][o->dtype](piece, 1, from + j * step, step, width);
+            kernels()->merge(piece, beta, t + i * ld + j, width);
             fac__casts[o->dtype][FAC_F32](c + j * o->col, o->col, piece, 1, width);
         }
     }
@@ -244,9 +247,13 @@ static fac_status block_task(const block_job *job, int64_t task, char *room) {
     p.c = job->direct ? (void *)o.c : room;
     p.c_imag = complex ? room + job->plane_bytes : NULL;
     p.ldc = job->direct ? g->c_row : p.n;
-    if (job->direct && beta_is(&o, 1)) {
-        p.from = g->from ? at(g->from, batch * g->from_batch + i * g->from_row + j, g->c_dtype) : o.c;
-        p.ldf = g->from ? g->from_row : g->c_row;
+    const char *from = g->from ? at(g->from, batch * g->from_batch + i * g->from_row + j, g->c_dtype) : NULL;
+    if (!job->direct) {
+        o.from = from;
+        o.from_row = g->from_row;
+    } else if (beta_is(&o, 1)) {
+        p.from = from ? from : o.c;
+        p.ldf = from ? g->from_row : g->c_row;
     }
     p.scratch = room + job->planes_bytes;
     if (job->widens) {
@@ -503,8 +510,10 @@ bool fac__gemm_takes_from(const fac_gemm *request) {
     fac_gemm g = *request;
     if (!g.c_dtype) g.c_dtype = g.dtype;
     int64_t mb, nb, work;
-    return count_work(&g, &work) && (g.dtype == FAC_F32 || g.dtype == FAC_F64) && g.c_dtype == g.dtype && g.m > 1 &&
-           g.n > 1 && g.k > 0 && writes_direct(&g) && split_parts(&g) == 1 && !use_library(&g, &mb, &nb);
+    const bool in_place =
+        g.dtype == FAC_F32 || g.dtype == FAC_F64 ? writes_direct(&g) : fac__is_half(g.dtype) && g.c_col == 1;
+    return count_work(&g, &work) && in_place && g.c_dtype == g.dtype && g.m > 1 && g.n > 1 && g.k > 0 &&
+           split_parts(&g) == 1 && !use_library(&g, &mb, &nb);
 }
 
 fac_status fac__gemm(const fac_gemm *request) {

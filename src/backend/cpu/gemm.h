@@ -43,6 +43,8 @@ typedef struct fac_gemm_kernels {
     /* y[j] (+)= sum_i x[i] * a[i*lda + j] for j < n, summed in the order of i. */
     void (*gemv_cols)(fac_dtype dtype, int64_t k, int64_t n, const void *a, int64_t lda, const void *x, void *y,
                       bool accumulate);
+    /* c = beta * c + t, each of n, rounded after the product too. */
+    void (*merge)(float *c, float beta, const float *t, int64_t n);
 } fac_gemm_kernels;
 
 /* Whether the processor multiplies pairs of bf16, at the level of AVX-512 (gemm_bf16.isa.c). */

@@ -142,6 +142,10 @@ static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, fac_dtype dtype) {
     return dtype == FAC_F64 || dtype == FAC_C128 ? scratch_f64(m, n, k, complex) : scratch_f32(m, n, k, complex);
 }
 
+static void merge(float *restrict c, float beta, const float *restrict t, int64_t n) {
+    for (int64_t i = 0; i < n; i++) c[i] = beta * c[i] + t[i];
+}
+
 void FAC_ISA_NAME(fac__gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t lda, const void *x,
                                   void *y);
 void FAC_ISA_NAME(fac__gemv_cols)(fac_dtype dtype, int64_t k, int64_t n, const void *a, int64_t lda, const void *x,
@@ -156,6 +160,7 @@ const fac_gemm_kernels *FAC_ISA_NAME(fac__gemm_kernels)(void) {
         .block = block,
         .gemv_rows = FAC_ISA_NAME(fac__gemv_rows),
         .gemv_cols = FAC_ISA_NAME(fac__gemv_cols),
+        .merge = merge,
     };
     return &table;
 }

@@ -112,14 +112,17 @@ fac_status linear_composite(const fac_call_info *c, fac_tensor *input, fac_tenso
     fac_tensor *wt = weight->ndim == 2 ? fac__s_t(weight) : weight;
     if (bias && input->ndim == 2 && weight->ndim == 2)
         return fac__give(out, fac__s_addmm(bias, input, wt, fac_scalar_i_(1), fac_scalar_i_(1)));
-    int64_t rows;
-    if (bias && input->ndim == 3 && weight->ndim == 2 && fac__is_contiguous(input) &&
-        fac__mul(input->sizes[0], input->sizes[1], &rows)) {
-        int64_t sizes[3] = {input->sizes[0], input->sizes[1], weight->sizes[0]};
-        int64_t flat[2] = {rows, input->sizes[2]};
-        fac_tensor *x = fac__s_reshape(input, ints(flat, 2));
+    int64_t rows = 1;
+    const int last = input->ndim - 1;
+    bool flat = bias && (last == 2 || (last > 2 && bias->ndim == 1)) && weight->ndim == 2 && fac__is_contiguous(input);
+    for (int d = 0; d < last && flat; d++) flat = fac__mul(rows, input->sizes[d], &rows);
+    if (flat) {
+        int64_t sizes[FAC_MAX_DIMS];
+        memcpy(sizes, input->sizes, (size_t)last * sizeof *sizes);
+        sizes[last] = weight->sizes[0];
+        fac_tensor *x = fac__s_reshape(input, FAC_INTS(rows, input->sizes[last]));
         fac_tensor *y = fac__s_addmm(bias, x, wt, fac_scalar_i_(1), fac_scalar_i_(1));
-        return fac__give(out, fac__s__unsafe_view(y, ints(sizes, 3)));
+        return fac__give(out, fac__s__unsafe_view(y, ints(sizes, last + 1)));
     }
     fac_tensor *y = fac__s_matmul(input, wt);
     if (bias) y = fac__s_add__Tensor(y, bias, fac_scalar_i_(1));

@@ -3,10 +3,17 @@
 
 /* ---- vectors ------------------------------------------------------------------------------------------------------------ */
 
+/* Whether elements along d lie closer than others. */
+static bool is_innermost(const fac_tensor *t, int64_t d) {
+    for (int e = 0; e < t->ndim; e++)
+        if (e != d && t->sizes[e] > 1 && t->strides[e] <= t->strides[d]) return false;
+    return true;
+}
+
 /* The three parts along d, each of which is read twice: parts of triples are moved together first. */
 static fac_tensors coordinates(fac_tensor *t, int64_t d) {
     enum { MANY = 1 << 12 };
-    if (t->strides[d] != 1 || t->numel < MANY) return fac__s_unbind_int(t, d);
+    if (t->numel < MANY || !is_innermost(t, d)) return fac__s_unbind_int(t, d);
     return fac__s_unbind_int(fac__s_contiguous(fac__s_movedim_int(t, d, 0), FAC_CONTIGUOUS), 0);
 }
 

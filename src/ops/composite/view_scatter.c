@@ -53,13 +53,15 @@ static fac_status add_part(fac_status st, fac_tensor *part, fac_tensor *add) {
     return st;
 }
 
-/* Adds grad[..., j] to every `step`-th element from j on. */
-static fac_status add_place(const fac_call_info *c, fac_tensor *base, fac_tensor *grad, int64_t dim, int64_t j,
-                            int64_t step) {
-    fac_tensor *part = NULL, *add = NULL;
-    int64_t end = j + (grad->sizes[dim] - 1) * step + 1;
-    fac_status st = slice_view(c, base, dim, fac_opt_int_(j), fac_opt_int_(end), step, &part);
-    if (st == FAC_OK) st = select_view(c, grad, -1, j, &add);
+/* Adds grad[..., j, j + 1, ...], of `n` places, at most `step`, to the elements that they showed, which do not overlap. */
+static fac_status add_places(const fac_call_info *c, fac_tensor *base, fac_tensor *grad, int64_t dim, int64_t j,
+                             int64_t n, int64_t step) {
+    fac_tensor *reached = NULL, *part = NULL, *add = NULL;
+    const int64_t end = j + (grad->sizes[dim] - 1) * step + n;
+    fac_status st = slice_view(c, base, dim, fac_opt_int_(j), fac_opt_int_(end), 1, &reached);
+    if (st == FAC_OK) st = unfold_view(c, reached, dim, n, step, &part);
+    if (st == FAC_OK) st = slice_view(c, grad, -1, fac_opt_int_(j), fac_opt_int_(j + n), 1, &add);
+    fac__unref(reached);
     return add_part(st, part, add);
 }
 
@@ -74,13 +76,17 @@ static fac_status add_window(const fac_call_info *c, fac_tensor *base, fac_tenso
     return add_part(st, part, add);
 }
 
-/* One pass per window, or per place in a window: whichever are fewer. */
+/* One pass per window, or per `step` places of all windows: whichever are fewer. */
 static fac_status add_windows(const fac_call_info *c, fac_tensor *base, fac_tensor *grad, int64_t dim, int64_t size,
                               int64_t step) {
-    int64_t windows = grad->sizes[dim];
+    const int64_t windows = grad->sizes[dim], passes = size / step + (size % step != 0);
     if (grad->numel == 0 || grad->device.type == FAC_META) return FAC_OK;
-    for (int64_t i = 0; i < fac__min(windows, size); i++)
-        FAC_TRY((windows < size ? add_window : add_place)(c, base, grad, dim, i, step));
+    if (windows < passes) {
+        for (int64_t i = 0; i < windows; i++) FAC_TRY(add_window(c, base, grad, dim, i, step));
+    } else {
+        for (int64_t j = 0; j < size; j += step)
+            FAC_TRY(add_places(c, base, grad, dim, j, fac__min(step, size - j), step));
+    }
     return FAC_OK;
 }
 

@@ -62,9 +62,10 @@ static fac_status job_open(job *j, fac_tensor *x, fac_tensor *y, fac_tensor *dy,
     return job_alloc(j);
 }
 
-/* Element c of a parameter, `otherwise` if there is none. */
+/* Element c of a parameter, `otherwise` if there is none. Where samples are few, these are most of the work: floats are read as such. */
 static double parameter(const fac_tensor *t, int64_t c, double otherwise) {
     if (!t) return otherwise;
+    if (t->dtype == FAC_F32) return (double)((const float *)fac__data(t))[c * t->strides[0]];
     double v;
     fac__tile_load(FAC_ACC_F64, &v, (const char *)fac__data(t) + c * t->strides[0] * fac__item_size(t),
                    (fac_dtype)t->dtype, 1, 1);
@@ -73,8 +74,11 @@ static double parameter(const fac_tensor *t, int64_t c, double otherwise) {
 
 static void parameter_set(fac_tensor *t, int64_t c, double v) {
     if (!t) return;
-    fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + c * t->strides[0] * fac__item_size(t), (fac_dtype)t->dtype,
-                    1, 1);
+    if (t->dtype == FAC_F32)
+        ((float *)fac__data(t))[c * t->strides[0]] = (float)v;
+    else
+        fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + c * t->strides[0] * fac__item_size(t),
+                        (fac_dtype)t->dtype, 1, 1);
 }
 
 /* Room for the rows that have to be converted. */

@@ -19,7 +19,8 @@ enum {
     BIASES = 64,          /* that are widened at a time */
     LAST_IMAGES = 8,      /* whose channels are innermost: not cut further */
     LEAST_LARGE = 5,      /* channels of a large side that is summed into; fewer waste most of a vector */
-    SUM_CHUNK = 1 << 14   /* elements per task of adding parts */
+    SUM_CHUNK = 1 << 14,  /* elements per task of adding parts */
+    TURNED_POINTS = 4096  /* of a small side from which turning the weight is repaid */
 };
 
 typedef struct library_job {
@@ -257,7 +258,7 @@ static fac_status run(library_job *j) {
     return st;
 }
 
-fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
+static fac_status by_sides(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
     *done = false;
     library_job j = {.c = c, .result = result, .bias = arrays->bias, .bf16 = arrays->bf16};
     j.innermost = arrays->last, j.weight_innermost = arrays->weight_last;
@@ -274,6 +275,50 @@ fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_
     }
     fac__conv_primitive_give(j.last, &rooms[1]);
     fac__conv_primitive_give(j.full, &rooms[0]);
+    return st;
+}
+
+/* With steps of 1 a large side of f32 is the small side of the convolution with the sides exchanged and the kernel turned round:
+   on wide images oneDNN makes that a quarter faster. */
+static bool turns(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *a) {
+    bool turns = result == FAC_CONV_LARGE && c->groups == 1 && c->taps > 1 && !a->bf16 && !a->last && !a->weight_last &&
+                 c->batch * c->small_count >= TURNED_POINTS;
+    for (int d = 0; d < FAC_CONV_DIMS; d++)
+        turns = turns && c->stride[d] == 1 && c->dilation[d] * (c->kernel[d] - 1) >= c->padding[d];
+    return turns;
+}
+
+static fac_conv exchanged(const fac_conv *c) {
+    fac_conv e = *c;
+    e.small = c->large, e.large = c->small;
+    e.small_count = c->large_count, e.large_count = c->small_count;
+    memcpy(e.small_size, c->large_size, sizeof e.small_size);
+    memcpy(e.large_size, c->small_size, sizeof e.large_size);
+    for (int d = 0; d < FAC_CONV_DIMS; d++) e.padding[d] = c->dilation[d] * (c->kernel[d] - 1) - c->padding[d];
+    return e;
+}
+
+/* [small, large, taps] -> [large, small, taps from the last on]. */
+static void turn_weight(const fac_conv *c, const float *from, float *to) {
+    for (int64_t s = 0; s < c->small; s++)
+        for (int64_t l = 0; l < c->large; l++, from += c->taps) {
+            float *end = to + (l * c->small + s + 1) * c->taps - 1;
+            for (int64_t t = 0; t < c->taps; t++) end[-t] = from[t];
+        }
+}
+
+fac_status fac__conv_library(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
+    if (!turns(c, result, arrays)) return by_sides(c, result, arrays, done);
+    const fac_conv e = exchanged(c);
+    fac_workspace weight;
+    FAC_TRY(fac__workspace_take(weight_size(c) * (int64_t)sizeof(float), &weight));
+    turn_weight(c, arrays->side[FAC_CONV_WEIGHT], (float *)(void *)weight.at);
+    fac_conv_arrays a = *arrays;
+    a.side[FAC_CONV_SMALL] = arrays->side[FAC_CONV_LARGE];
+    a.side[FAC_CONV_LARGE] = arrays->side[FAC_CONV_SMALL];
+    a.side[FAC_CONV_WEIGHT] = weight.at;
+    fac_status st = by_sides(&e, FAC_CONV_SMALL, &a, done);
+    fac__workspace_give(weight);
     return st;
 }
 

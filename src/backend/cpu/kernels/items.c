@@ -63,8 +63,33 @@ static fac_status copy_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
+/* Rows of a few bytes without gaps are items themselves, where all of them are aligned as such. */
+static bool rows_are_items(const fac_items_job *j) {
+    const fac_nest *nest = j->nest;
+    const int64_t item = (int64_t)j->item, row = nest->ndim < 2 ? 0 : nest->size[0] * item;
+    if ((row != 2 && row != 4 && row != 8 && row != 16) || nest->size[0] == 1) return false;
+    int64_t bits = (int64_t)((uintptr_t)j->dst | (uintptr_t)j->src);
+    for (int k = 0; k < 2; k++) {
+        if (nest->stride[k][0] != item) return false;
+        for (int d = 1; d < nest->ndim; d++) bits |= nest->stride[k][d];
+    }
+    return bits % row == 0;
+}
+
+static fac_status copy_rows_as_items(const fac_items_job *j) {
+    fac_nest nest = *j->nest;
+    nest.ndim--;
+    nest.count /= nest.size[0];
+    for (int d = 0; d < nest.ndim; d++) {
+        nest.size[d] = nest.size[d + 1];
+        for (int k = 0; k < 2; k++) nest.stride[k][d] = nest.stride[k][d + 1];
+    }
+    return fac__items_copy_nest(&(fac_items_job){&nest, j->item * (size_t)j->nest->size[0], j->dst, j->src});
+}
+
 fac_status fac__items_copy_nest(const fac_items_job *j) {
     const fac_nest *nest = j->nest;
+    if (rows_are_items(j)) return copy_rows_as_items(j);
     if (nest->ndim <= 1 && nest->count > 0 && nest->count <= FAC_GRAIN) { /* small copies are all overhead */
         fac__items_copy(j->item, j->dst, fac__nest_step(nest, 0), j->src, fac__nest_step(nest, 1), nest->count);
         return FAC_OK;

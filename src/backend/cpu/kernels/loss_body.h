@@ -1,12 +1,12 @@
 /* The loops of loss.h for one type: included with T, S (its suffix) and the type's functions defined. */
 
 #define FN(name) FAC_ISA_NAME(FAC_PASTE(name, S))
-#define EACH(EXPR)                     \
-    for (int64_t i = 0; i < n; i++) {  \
-        T d = x[i] - t[i], a = ABS(d); \
-        (void)a, (void)d;              \
-        y[i] = (EXPR);                 \
-    }                                  \
+#define EACH(EXPR)                              \
+    FAC_IVDEP for (int64_t i = 0; i < n; i++) { \
+        const T d = x[i] - t[i], a = ABS(d);    \
+        (void)a, (void)d;                       \
+        y[i] = (EXPR);                          \
+    }                                           \
     break
 
 void FN(fac__loss_)(fac_loss l, const T *x, const T *t, double p, T *y, int64_t n) {
@@ -19,7 +19,7 @@ void FN(fac__loss_)(fac_loss l, const T *x, const T *t, double p, T *y, int64_t 
     }
 }
 
-#define SIGN(d) ((T)((d) > 0) - (T)((d) < 0))
+#define SIGN(d) ((d) > 0 ? (T)1 : (d) < 0 ? (T)-1 : (d)) /* NaN stays */
 
 void FN(fac__loss_back_)(fac_loss l, const T *g, const T *x, const T *t, double p, double scale, T *y, int64_t n) {
     const T q = (T)p, s = (T)scale;

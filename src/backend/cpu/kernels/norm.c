@@ -50,8 +50,10 @@ static void stat_set(const fac_rows *r, int64_t i, double v) {
         fac__tile_store(FAC_ACC_F64, &v, r->data + i * fac__dtype_size(r->dtype), r->dtype, 1, 1);
 }
 
-enum { SHORT = 64, SHORT_ROWS = 32, SHORT_PIECE = 256 };
-static bool is_short(const job *j) { return j->n <= SHORT && (j->kind == FAC_ACC_F32 || j->kind == FAC_ACC_F64); }
+enum { SHORT_ROWS = 32, SHORT_PIECE = 256 };
+static bool is_short(const job *j) {
+    return j->n <= FAC_NORM_SHORT && (j->kind == FAC_ACC_F32 || j->kind == FAC_ACC_F64);
+}
 
 /* `count` rows from row i on as one. */
 static fac_rows run_of(const fac_rows *r, int64_t i, int64_t count) {
@@ -116,6 +118,24 @@ static void input_row(const job *j, int64_t i, const void *x, const void *dy, do
     fac__rows_put(&j->dx, i, dx);
 }
 
+/* The same of short rows. */
+static void short_rows_back(const job *j, int64_t begin, int64_t end, void *dw, void *db) {
+    double room[3][SHORT_PIECE], found[2][SHORT_ROWS]; /* of the kind */
+    const int64_t some = fac__min(SHORT_ROWS, SHORT_PIECE / fac__max(1, j->n));
+    for (int64_t i = begin; i < end; i += some) {
+        const int64_t m = fac__min(some, end - i);
+        const fac_rows x = run_of(&j->x, i, m), dy = run_of(&j->dy, i, m), dx = run_of(&j->dx, i, m),
+                       mean = run_of(&j->mean, i, m), rstd = run_of(&j->rstd, i, m);
+        const void *given = fac__rows_read(&x, 0, room[0]), *grads = fac__rows_read(&dy, 0, room[1]),
+                   *means = fac__rows_read(&mean, 0, found[0]), *rstds = fac__rows_read(&rstd, 0, found[1]);
+        void *made = dx.data ? fac__rows_place(&dx, 0, room[2]) : NULL;
+        if (j->kind == FAC_ACC_F32) FAC_ISA_PICK(fac__norm_short_back_f32)
+        (grads, given, j->n, m, means, rstds, j->w_row, dw, db, made);
+        else FAC_ISA_PICK(fac__norm_short_back_f64)(grads, given, j->n, m, means, rstds, j->w_row, dw, db, made);
+        fac__rows_put(&dx, 0, made);
+    }
+}
+
 /* Groups of part_rows rows: each row is read once, for the input's gradient and for the group's own sums of the parameters'. */
 static fac_status backward_groups(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const job *j = ctx;
@@ -124,7 +144,12 @@ static fac_status backward_groups(void *ctx, int64_t begin, int64_t end, void *s
         void *dw = j->parts ? fac__acc_at(j->kind, j->parts, 2 * g * j->n) : NULL,
              *db = dw ? fac__acc_at(j->kind, dw, j->n) : NULL;
         if (dw) memset(dw, 0, 2 * (size_t)j->n * fac__acc_size(j->kind));
-        for (int64_t i = g * j->part_rows; i < fac__min(j->rows, (g + 1) * j->part_rows); i++) {
+        const int64_t first = g * j->part_rows, last = fac__min(j->rows, first + j->part_rows);
+        if (is_short(j)) {
+            short_rows_back(j, first, last, dw, db);
+            continue;
+        }
+        for (int64_t i = first; i < last; i++) {
             const void *x = fac__rows_read(&j->x, i, b.x), *dy = fac__rows_read(&j->dy, i, b.dy);
             double mean = stat_get(&j->mean, i), rstd = stat_get(&j->rstd, i);
             if (dw) fac__norm_params(j->kind, dy, x, mean, rstd, j->want_w ? dw : NULL, j->want_b ? db : NULL, j->n);

@@ -66,6 +66,33 @@ enum { SIDES = 8 };
 SHORT_ROWS(float, f32)
 SHORT_ROWS(double, f64)
 
+#define SHORT_BACK(T, S)                                                                                             \
+    static inline __attribute__((always_inline)) void short_back_##S(                                                \
+        const T *restrict dy, const T *restrict x, int64_t n, bool centred, T m, T r, const T *restrict w,           \
+        T *restrict dw, T *restrict db, T *restrict dx) {                                                            \
+        if (dw)                                                                                                      \
+            for (int64_t i = 0; i < n; i++) dw[i] += dy[i] * ((x[i] - m) * r), db[i] += dy[i];                       \
+        if (!dx) return;                                                                                             \
+        SHORT_SUM(sum, (double)(dy[i] * w[i]));                                                                      \
+        SHORT_SUM(along, (double)(dy[i] * w[i]) * (double)(x[i] - m));                                               \
+        const T a = centred ? (T)(sum / (double)n) : 0, c = (T)(along * (double)r * (double)r / (double)n);          \
+        for (int64_t i = 0; i < n; i++) dx[i] = r * (dy[i] * w[i] - a - (x[i] - m) * c);                             \
+    }                                                                                                                \
+    void FAC_ISA_NAME(fac__norm_short_back_##S)(const T *dy, const T *x, int64_t n, int64_t rows, const T *means,    \
+                                                const T *rstds, const T *w, T *restrict dw, T *restrict db, T *dx) { \
+        T ones[FAC_NORM_SHORT];                                                                                      \
+        for (int64_t i = 0; !w && i < n; i++) ones[i] = 1;                                                           \
+        for (int64_t i = 0; i < rows; i++, dy += n, x += n, dx += dx ? n : 0) {                                      \
+            const T m = means ? means[i] : 0;                                                                        \
+            if (n == 8)                                                                                              \
+                short_back_##S(dy, x, 8, means, m, rstds[i], w ? w : ones, dw, db, dx);                              \
+            else                                                                                                     \
+                short_back_##S(dy, x, n, means, m, rstds[i], w ? w : ones, dw, db, dx);                              \
+        }                                                                                                            \
+    }
+SHORT_BACK(float, f32)
+SHORT_BACK(double, f64)
+
 /* AT, AT1: a vector and an element of what is one number or one of each element. */
 #define SCALE_F16(NAME, ARGUMENT, AT, AT1)                                                               \
     void FAC_ISA_NAME(NAME)(const uint16_t *x, ARGUMENT scale, ARGUMENT shift, uint16_t *y, int64_t n) { \

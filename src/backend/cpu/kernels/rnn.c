@@ -6,8 +6,9 @@
    later step's slopes times the weights; the gradients of input and weights are then one product each over all steps.
 
    Threads take sequences, each for all steps, while the weights fit beside them in a cache; else strips of the weights, step by
-   step. Sums are f32 (f64 for f64): halves are widened first, and h is rounded at the end only. Each element is the same sum
-   in the same order for every cut, so results do not depend on the number of threads. */
+   step. Sums are f32 (f64 for f64): halves are widened first, and h is rounded at the end only; of bf16 the factors of large
+   products, such as slopes, are rounded to it where that is faster. Each element is the same sum in the same order for every
+   cut, so results do not depend on the number of threads. */
 #include "backend/cpu/kernels/rnn.h"
 #include "backend/cpu/blas.h"
 #include "ops/contiguous.h"
@@ -31,8 +32,8 @@ typedef struct matrix {
 
 typedef struct layer {
     fac_rnn_shape shape;
-    fac_dtype dtype; /* f32 or f64 */
-    bool reverse, projected;
+    fac_dtype dtype;                    /* f32 or f64 */
+    bool reverse, projected, may_round; /* factors of products to bf16, which the layer's inputs are */
     fac_tensor *operands[MAX_OPERANDS]; /* owned: in the layer's type, row-major */
     int n_operands;
     fac_tensor *results[MAX_RESULTS]; /* owned: what stands for each output */
@@ -176,6 +177,7 @@ static fac_gemm_matrix operand(matrix m, bool turned) {
 static fac_status product(const layer *l, int64_t m, int64_t n, int64_t k, fac_gemm_matrix a, fac_gemm_matrix b,
                           matrix c, bool add) {
     fac_gemm g = {.dtype = l->dtype, .batch = 1, .m = m, .n = n, .k = k, .a = a, .b = b, .alpha = fac_scalar_i_(1)};
+    g.may_round = l->may_round;
     g.beta = fac_scalar_i_(add);
     g.c = c.at;
     g.c_row = c.step;
@@ -188,6 +190,7 @@ static fac_status product_with_bias(const layer *l, int64_t n, int64_t k, matrix
     const int64_t rows = l->shape.rows;
     fac_gemm g = {
         .dtype = l->dtype, .batch = 1, .m = rows, .n = n, .k = k, .a = operand(a, false), .b = operand(w, true)};
+    g.may_round = l->may_round;
     g.alpha = g.beta = fac_scalar_i_(1);
     g.c = c.at;
     g.c_row = c.step;
@@ -482,6 +485,7 @@ static fac_status forward(layer *l) {
 static void layer_init(layer *l, const fac_rnn_shape *shape, const fac_tensor *input, bool reverse, bool projected) {
     *l = (layer){.shape = *shape, .reverse = reverse, .projected = projected};
     l->dtype = input->dtype == FAC_F64 ? FAC_F64 : FAC_F32;
+    l->may_round = input->dtype == FAC_BF16;
 }
 
 fac_status _rnn_layer_cpu(fac_structured *s, fac_tensor *input, fac_tensor *hx, fac_tensor *cx, fac_tensor *w_ih,

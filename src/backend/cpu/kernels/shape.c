@@ -51,15 +51,33 @@ static void triangle_row(const triangle_job *j, char *out, const char *self, int
     fac__items_zero(j->item, out + cleared * j->out_col, j->out_col, j->cols - n_kept);
 }
 
+/* How many rows from row i on, at most n, are whole, or empty, and follow each other without gaps; 0 if not even row i. */
+static int64_t plain_rows(const triangle_job *j, int64_t i, int64_t n) {
+    const int64_t item = (int64_t)j->item, row = j->cols * item, edge = edge_of_row(j, i);
+    const bool packed = j->out_col == item && j->self_col == item && j->out_row == row && j->self_row == row;
+    if (!packed || (edge != 0 && edge != j->cols)) return 0;
+    if (edge == j->cols) return n; /* edges only grow */
+    int64_t last;                  /* whose edge is 0: i + diagonal is below 0, or 0 above */
+    if (!fac__sub(j->upper ? 0 : -1, j->diagonal, &last)) return 0;
+    return fac__min(n, last - i + 1);
+}
+
 static fac_status triangle_range(void *ctx, int64_t begin, int64_t end) {
     const triangle_job *j = ctx;
-    int64_t item = (int64_t)j->item;
-    for (int64_t r = begin; r < end; r++) {
-        int64_t i = r % j->rows;
+    const int64_t item = (int64_t)j->item, row = j->cols * item;
+    for (int64_t r = begin, n; r < end; r += n) {
+        const int64_t i = r % j->rows;
         fac_cursor c;
         fac__nest_seek(&j->batch, 2, r / j->rows, &c);
-        triangle_row(j, j->out + c.offset[0] * item + i * j->out_row, j->self + c.offset[1] * item + i * j->self_row,
-                     i);
+        char *out = j->out + c.offset[0] * item + i * j->out_row;
+        const char *self = j->self + c.offset[1] * item + i * j->self_row;
+        n = plain_rows(j, i, fac__min(end - r, j->rows - i));
+        if (n == 0)
+            n = 1, triangle_row(j, out, self, i);
+        else if ((edge_of_row(j, i) == 0) != j->upper)
+            memset(out, 0, (size_t)(n * row));
+        else if (!j->in_place)
+            memcpy(out, self, (size_t)(n * row));
     }
     return FAC_OK;
 }

@@ -2,6 +2,7 @@
    implementation; narrower twins and the scalar go through it. */
 #define FAC_SIMD_DEFINE
 #include "backend/cpu/kernels/simd_math.h"
+#include "backend/cpu/kernels/verf.h"
 #include "backend/cpu/kernels/vexp.h"
 #include "backend/cpu/kernels/vtrig.h"
 
@@ -110,6 +111,10 @@ static inline wide_f atan_of_floats(wide_f x) { return (wide_f)fac__vatan((fac_v
 #define Sleef_expd8_u10avx512f exp_of_doubles
 #define Sleef_tanhd4_u10avx2 tanh_of_doubles
 #define Sleef_tanhd8_u10avx512f tanh_of_doubles
+#endif
+#if FAC_ISA_LEVEL >= 2
+static inline wide_d erf_of_doubles(wide_d x) { return (wide_d)fac__verf_f64((fac_vf64)x); }
+#define Sleef_erfd8_u10avx512f erf_of_doubles
 #endif
 
 /* Name of a vector twin: ABI letter and lanes, one v per argument. */

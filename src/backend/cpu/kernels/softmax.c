@@ -280,6 +280,12 @@ static fac_status run_sums(void *ctx, int64_t begin, int64_t end, void *buffer) 
     int64_t n = s->split.reduced.count;
     fac_cursor c;
     fac__nest_seek(&s->split.kept, 2, begin, &c);
+    if (!buffer && s->kind == FAC_ACC_F32 && s->out->dtype == FAC_F32 && s->split.kept.ndim == 1) {
+        FAC_ISA_PICK(fac__logsumexp_rows_f32)
+        ((const float *)fac__data(s->in) + c.offset[0], s->split.kept.stride[0][0], n, end - begin,
+         (float *)fac__data(s->out) + c.offset[1], s->split.kept.stride[1][0]);
+        return FAC_OK;
+    }
     for (int64_t i = begin; i < end; i++) {
         const char *base = (char *)fac__data(s->in) + c.offset[0] * fac__item_size(s->in);
         if (buffer) collect(s, base, buffer);

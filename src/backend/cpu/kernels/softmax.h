@@ -21,6 +21,9 @@ FAC_ISA_DECLARE(void, fac__softmax_back_row_f64,
 /* log(sum(exp(x))) of n elements; -inf for none. */
 FAC_ISA_DECLARE(float, fac__logsumexp_row_f32, (const float *x, int64_t n));
 FAC_ISA_DECLARE(double, fac__logsumexp_row_f64, (const double *x, int64_t n));
+/* Of rows x_row elements apart, the results of which are `step` apart. */
+FAC_ISA_DECLARE(void, fac__logsumexp_rows_f32,
+                (const float *x, int64_t x_row, int64_t n, int64_t rows, float *out, int64_t step));
 /* The two terms of the same, maximum and log(sum(exp(x - maximum))): their sum, rounded, has lost the digits of the second where
    the first is large. */
 FAC_ISA_DECLARE(void, fac__logsumexp_terms_f32, (const float *x, int64_t n, float out[2]));

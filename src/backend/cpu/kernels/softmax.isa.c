@@ -188,6 +188,18 @@ float FAC_ISA_NAME(fac__logsumexp_row_f32)(const float *x, int64_t n) {
     return terms[0] + terms[1];
 }
 
+void FAC_ISA_NAME(fac__logsumexp_rows_f32)(const float *x, int64_t x_row, int64_t n, int64_t rows, float *out,
+                                           int64_t step) {
+    for (int64_t i = 0; i < rows; i++, x += x_row, out += step) {
+        if (n == 0 || n > V) {
+            *out = FAC_ISA_NAME(fac__logsumexp_row_f32)(x, n);
+            continue;
+        }
+        const fac_vf32 v = fac__short_load(x, n, -INFINITY), m = fac__fold_max(v);
+        *out = isinf(m[0]) ? m[0] : m[0] + logf(fac_sum_f32(fac__short_keep(fac__vexp(v - m), n)));
+    }
+}
+
 double FAC_ISA_NAME(fac__logsumexp_row_f64)(const double *x, int64_t n) {
     double terms[2];
     FAC_ISA_NAME(fac__logsumexp_terms_f64)(x, n, terms);
