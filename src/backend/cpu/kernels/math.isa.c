@@ -2,6 +2,7 @@
 #include "backend/cpu/half.h"
 #include "backend/cpu/kernels/loop_macros.h"
 #include "backend/cpu/kernels/simd_math.h"
+#include "backend/cpu/kernels/vmath_f64.h"
 #include "backend/cpu/kernels/vtrig.h"
 #include "backend/cpu/loops.h"
 
@@ -132,6 +133,40 @@ static void install_vectors(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 #endif
 
 #if FAC_ISA_LEVEL >= 2
+/* Two vectors at a time share the tables' loads. */
+#define PAIRS_LOOP(name)                                                                                      \
+    static void v##name##_f64(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
+        double *out = FAC_OPERAND(0, double);                                                                 \
+        const double *a = FAC_OPERAND(1, const double);                                                       \
+        for (; n >= 16; n -= 16, a += 16, out += 16) {                                                        \
+            const fac_vf64 x = fac_load_f64(a), y = fac_load_f64(a + 8);                                      \
+            const fac_vf64 r = fac__v##name##_f64(x), s = fac__v##name##_f64(y);                              \
+            fac_store_f64(out, r), fac_store_f64(out + 8, s);                                                 \
+        }                                                                                                     \
+        for (; n > 0; n -= 8, a += 8, out += 8) {                                                             \
+            const __mmask8 lanes = (__mmask8)(n < 8 ? (1 << n) - 1 : 0xff);                                   \
+            const fac_vf64 r = fac__v##name##_f64((fac_vf64)_mm512_maskz_loadu_pd(lanes, a));                 \
+            _mm512_mask_storeu_pd(out, lanes, (__m512d)r);                                                    \
+        }                                                                                                     \
+    }
+PAIRS_LOOP(erf)
+PAIRS_LOOP(erfc)
+PAIRS_LOOP(log1p)
+PAIRS_LOOP(atan)
+#if FAC_SIMD_SLEEF
+#define NEAR_OR_FAR(name)                                                                        \
+    static __attribute__((noinline)) fac_vf64 far_##name##_f64(fac_vf64 x) {                     \
+        for (int j = 0; j < FAC_LANES_F64; j++) x[j] = FAC_SIMD(name, f64)(x[j]);                \
+        return x;                                                                                \
+    }                                                                                            \
+    static inline fac_vf64 fac__vall_##name##_f64(fac_vf64 x) {                                  \
+        return FAC_LIKELY(!fac__vtrig_far_f64(x)) ? fac__v##name##_f64(x) : far_##name##_f64(x); \
+    }                                                                                            \
+    PAIRS_LOOP(all_##name)
+NEAR_OR_FAR(sin)
+NEAR_OR_FAR(cos)
+NEAR_OR_FAR(tan)
+#endif
 VECTOR_LOOP(vtanh_f32, float, fac_vf32, fac__vtanh)
 typedef uint16_t codes __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
 static inline codes vtanh_of_bf16(codes x) {
@@ -164,5 +199,11 @@ void FAC_ISA_NAME(fac__install_math)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 #endif
 #if FAC_ISA_LEVEL >= 2
     table[FAC_LOOP_tanh][FAC_F32] = vtanh_f32;
+    table[FAC_LOOP_erf][FAC_F64] = verf_f64, table[FAC_LOOP_erfc][FAC_F64] = verfc_f64;
+    table[FAC_LOOP_log1p][FAC_F64] = vlog1p_f64, table[FAC_LOOP_atan][FAC_F64] = vatan_f64;
+#if FAC_SIMD_SLEEF
+    table[FAC_LOOP_sin][FAC_F64] = vall_sin_f64, table[FAC_LOOP_cos][FAC_F64] = vall_cos_f64,
+    table[FAC_LOOP_tan][FAC_F64] = vall_tan_f64;
+#endif
 #endif
 }

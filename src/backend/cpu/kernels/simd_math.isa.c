@@ -2,8 +2,8 @@
    implementation; narrower twins and the scalar go through it. */
 #define FAC_SIMD_DEFINE
 #include "backend/cpu/kernels/simd_math.h"
-#include "backend/cpu/kernels/verf.h"
 #include "backend/cpu/kernels/vexp.h"
+#include "backend/cpu/kernels/vmath_f64.h"
 #include "backend/cpu/kernels/vtrig.h"
 
 #include <float.h>
@@ -113,8 +113,31 @@ static inline wide_f atan_of_floats(wide_f x) { return (wide_f)fac__vatan((fac_v
 #define Sleef_tanhd8_u10avx512f tanh_of_doubles
 #endif
 #if FAC_ISA_LEVEL >= 2
-static inline wide_d erf_of_doubles(wide_d x) { return (wide_d)fac__verf_f64((fac_vf64)x); }
+#define OF_DOUBLES(name) \
+    static inline wide_d name##_of_doubles(wide_d x) { return (wide_d)fac__v##name##_f64((fac_vf64)x); }
+OF_DOUBLES(erf)
+OF_DOUBLES(erfc)
+OF_DOUBLES(log1p)
+OF_DOUBLES(atan)
+#define TRIG_OF_DOUBLES(name)                                                                                      \
+    static __attribute__((noinline)) wide_d name##_of_far_doubles(wide_d x, wide_d r) {                            \
+        const __mmask8 far = _mm512_cmp_pd_mask(_mm512_abs_pd(x), _mm512_set1_pd(FAC_VTRIG_MOST_F64), _CMP_GT_OQ); \
+        return _mm512_mask_mov_pd(r, far, SLEEF_D(name, _u10)(x));                                                 \
+    }                                                                                                              \
+    static inline wide_d name##_of_doubles(wide_d x) {                                                             \
+        const wide_d r = (wide_d)fac__v##name##_f64((fac_vf64)x);                                                  \
+        return FAC_LIKELY(!fac__vtrig_far_f64((fac_vf64)x)) ? r : name##_of_far_doubles(x, r);                     \
+    }
+TRIG_OF_DOUBLES(sin)
+TRIG_OF_DOUBLES(cos)
+TRIG_OF_DOUBLES(tan)
 #define Sleef_erfd8_u10avx512f erf_of_doubles
+#define Sleef_erfcd8_u15avx512f erfc_of_doubles
+#define Sleef_log1pd8_u10avx512f log1p_of_doubles
+#define Sleef_atand8_u10avx512f atan_of_doubles
+#define Sleef_sind8_u10avx512f sin_of_doubles
+#define Sleef_cosd8_u10avx512f cos_of_doubles
+#define Sleef_tand8_u10avx512f tan_of_doubles
 #endif
 
 /* Name of a vector twin: ABI letter and lanes, one v per argument. */
