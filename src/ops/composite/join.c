@@ -68,18 +68,40 @@ static fac_status empty_joined(const joined *j, fac_device device, fac_tensor **
     return fac__factory_empty(&f, (fac_ints){j->sizes, (size_t)j->ndim}, j->format, out);
 }
 
-static fac_status copy_joined(fac_tensors l, int64_t dim, fac_tensor *whole) {
+/* Rows [begin, begin + n) of dimension 0 of every tensor, which is not the one they are joined along, or if n is -1 all of them. */
+static fac_status copy_joined_rows(fac_tensors l, int64_t dim, int64_t begin, int64_t n, fac_tensor *whole) {
+    fac_tensor *rows = fac__ref(whole);
+    fac_status st = FAC_OK;
+    if (n >= 0) fac__unref(rows), rows = NULL, st = fac__narrow_view(whole, 0, begin, n, &rows);
     int64_t start = 0;
-    for (size_t i = 0; i < l.n; i++) {
+    for (size_t i = 0; i < l.n && st == FAC_OK; i++) {
         if (is_skipped(l.v[i])) continue;
-        fac_tensor *place;
-        FAC_TRY(fac__narrow_view(whole, dim, start, l.v[i]->sizes[dim], &place));
-        fac_status st = fac__copy_below(place, l.v[i]);
-        fac__unref(place);
-        if (st != FAC_OK) return st;
+        fac_tensor *place = NULL, *part = n < 0 ? fac__ref(l.v[i]) : NULL;
+        if (n >= 0) st = fac__narrow_view(l.v[i], 0, begin, n, &part);
+        if (st == FAC_OK) st = fac__narrow_view(rows, dim, start, l.v[i]->sizes[dim], &place);
+        if (st == FAC_OK) st = fac__copy_below(place, part);
+        if (place) fac__unref(place);
+        if (part) fac__unref(part);
         start += l.v[i]->sizes[dim];
     }
-    return FAC_OK;
+    if (rows) fac__unref(rows);
+    return st;
+}
+
+/* Where tensors take turns within few bytes of a large result, it is written block by block, each of which stays in the cache until
+   all of them have been there: else every tensor would bring the whole result from memory. */
+static fac_status copy_joined(fac_tensors l, int64_t dim, fac_tensor *whole) {
+    enum { TURN = 4096, BLOCK = 1 << 17 };
+    int64_t turn = fac__item_size(whole);
+    for (int d = (int)dim; d < whole->ndim; d++) turn *= whole->sizes[d];
+    const int64_t all = whole->numel * fac__item_size(whole);
+    if (dim == 0 || turn > TURN || all <= 2 * BLOCK || !fac__is_contiguous(whole))
+        return copy_joined_rows(l, dim, 0, -1, whole);
+    const int64_t rows = whole->sizes[0], step = fac__max(1, BLOCK / (all / rows));
+    fac_status st = FAC_OK;
+    for (int64_t i = 0; i < rows && st == FAC_OK; i += step)
+        st = copy_joined_rows(l, dim, i, fac__min(step, rows - i), whole);
+    return st;
 }
 
 fac_status cat_explicit(const fac_call_info *c, fac_tensors tensors, int64_t dim, fac_tensor **out) {

@@ -2,6 +2,7 @@
 #include "ops/composite/brief.h"
 #include "ops/structured.h"
 #include <math.h>
+#include <string.h>
 
 static const double pi = 3.14159265358979323846;
 
@@ -209,9 +210,35 @@ fac_status float_power_scalar_composite(const fac_call_info *c, fac_scalar self,
 
 /* ---- complex numbers from two real ones ------------------------------------------------------------------------------------ */
 
+/* The dimensions by descending stride, if both parts lie without gaps in the same order that is not row-major. */
+static bool is_permuted(const fac_tensor *a, const fac_tensor *b, int64_t *order) {
+    if (fac__is_contiguous(a) || memcmp(a->strides, b->strides, a->ndim * sizeof *a->strides) != 0) return false;
+    for (int d = 0; d < a->ndim; d++) {
+        int at = d;
+        for (; at > 0 && a->strides[order[at - 1]] < a->strides[d]; at--) order[at] = order[at - 1];
+        order[at] = d;
+    }
+    int64_t expected = 1;
+    for (int i = a->ndim; i-- > 0; expected *= a->sizes[order[i]])
+        if (a->strides[order[i]] != expected) return false;
+    return true;
+}
+
+static fac_tensor *interleaved(fac_tensor *re, fac_tensor *im) {
+    return fac__s_view_as_complex(fac__s_stack((fac_tensors){(fac_tensor *[]){re, im}, 2}, -1));
+}
+
+/* The result lies in memory as the parts do. */
 static fac_tensor *complex_of(fac_tensor *re, fac_tensor *im) {
     fac_tensors both = fac__s_broadcast_tensors((fac_tensors){(fac_tensor *[]){re, im}, 2});
-    return both.n == 2 ? fac__s_view_as_complex(fac__s_stack(both, -1)) : NULL;
+    if (both.n != 2) return NULL;
+    re = both.v[0], im = both.v[1];
+    int64_t order[FAC_MAX_DIMS], back[FAC_MAX_DIMS];
+    const int ndim = re->ndim;
+    if (!is_permuted(re, im, order)) return interleaved(re, im);
+    for (int i = 0; i < ndim; i++) back[order[i]] = i;
+    const fac_ints to = {order, (size_t)ndim}, from = {back, (size_t)ndim};
+    return fac__s_permute(interleaved(fac__s_permute(re, to), fac__s_permute(im, to)), from);
 }
 
 static fac_status check_parts(const fac_tensor *a, const fac_tensor *b) {

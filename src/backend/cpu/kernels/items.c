@@ -63,6 +63,27 @@ static fac_status copy_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
+/* Long rows without gaps of a large copy go past the cache: what a run writes it need not read. */
+static bool rows_stream(const fac_items_job *j) {
+    enum { LEAST_ROW = 512 };
+    const fac_nest *nest = j->nest;
+    const int64_t item = (int64_t)j->item;
+    return nest->ndim > 1 && nest->stride[0][0] == item && nest->stride[1][0] == item &&
+           nest->size[0] * item >= LEAST_ROW && nest->count * item >= FAC_STREAM_BYTES / 2;
+}
+
+static fac_status stream_range(void *ctx, int64_t begin, int64_t end) {
+    const fac_items_job *j = ctx;
+    fac_cursor c;
+    fac__nest_seek(j->nest, 2, begin, &c);
+    for (int64_t left = end - begin, n; left > 0; left -= n) {
+        n = fac__min(left, fac__nest_run(j->nest, &c));
+        fac__stream_copy(j->dst + c.offset[0], j->src + c.offset[1], n * (int64_t)j->item);
+        if (left > n) fac__nest_advance(j->nest, 2, n, &c);
+    }
+    return FAC_OK;
+}
+
 /* Rows of a few bytes without gaps are items themselves, where all of them are aligned as such. */
 static bool rows_are_items(const fac_items_job *j) {
     const fac_nest *nest = j->nest;
@@ -95,7 +116,8 @@ fac_status fac__items_copy_nest(const fac_items_job *j) {
         return FAC_OK;
     }
     if (fac__is_transposition(j)) return fac__transpose(j);
-    return fac__parallel_for(0, nest->count, FAC_GRAIN, copy_range, (void *)(uintptr_t)j);
+    return fac__parallel_for(0, nest->count, FAC_GRAIN, rows_stream(j) ? stream_range : copy_range,
+                             (void *)(uintptr_t)j);
 }
 
 fac_status fac__items_copy_nd(size_t item, char *dst, const int64_t *dst_strides, const char *src,

@@ -85,6 +85,33 @@ TO_EVERY_OTHER(every_other_8, uint64_t, 0x55, SPREAD_8, _mm512_mask_storeu_epi64
         }                                                                              \
     } while (0)
 
+/* Rows of 5 bytes and more, shorter than a vector, by two moves that may overlap. */
+static void copy_short_runs(size_t run, char *dst, const char *src, int64_t rows, int64_t to_row, int64_t from_row) {
+    typedef struct sixteen {
+        uint64_t half[2];
+    } sixteen;
+#define MOVES(T)                                               \
+    for (; rows > 0; rows--, dst += to_row, src += from_row) { \
+        T first, last;                                         \
+        memcpy(&first, src, sizeof first);                     \
+        memcpy(&last, src + run - sizeof last, sizeof last);   \
+        memcpy(dst, &first, sizeof first);                     \
+        memcpy(dst + run - sizeof last, &last, sizeof last);   \
+    }
+#if FAC_VECTOR_BYTES == 64
+    if (run >= 32) {
+        MOVES(__m256i)
+    } else
+#endif
+        if (run >= 16) {
+        MOVES(sixteen)
+    } else if (run >= 8) {
+        MOVES(uint64_t)
+    } else
+        MOVES(uint32_t)
+#undef MOVES
+}
+
 #define EACH_ROW for (; rows > 0; rows--, dst += to_row, src += from_row)
 #define SHORT_ROWS(T, N)                                                                 \
     EACH_ROW {                                                                           \
@@ -112,6 +139,8 @@ void FAC_ISA_NAME(fac__items_copy_rows)(size_t item, char *dst, int64_t to, cons
             for (size_t i = 0; i + WIDTH < run; i += WIDTH) store_bytes(dst + i, load_bytes(src + i));
             store_bytes(dst + run - WIDTH, last);
         }
+    else if (whole && run < WIDTH)
+        copy_short_runs(run, dst, src, rows, to_row, from_row);
     else if (whole && (run < STEP || run > LONG_RUN))
         for (; rows > 0; rows--, dst += to_row, src += from_row) memcpy(dst, src, run);
     else if (whole)
