@@ -167,7 +167,8 @@ static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
     const fac_scatter_run_fn add = FAC_ISA_PICK(fac__scatter_pick)(j->stored, FAC_SCATTER_ADD);
     for (int64_t p = begin; p < end; p++) {
         memset(j->to + p * in * item, 0, (size_t)(in * item));
-        add(j->to + p * in * item, 0, j->indices + p * out, 1, 1, j->from + p * out * item, 1, out);
+        add(j->to + p * in * item, 0, j->indices + p * out, 1, 1, j->from + p * out * item, 1, out,
+            FAC_SCATTER_ONE_ROW);
     }
     return FAC_OK;
 }

@@ -4,6 +4,7 @@
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
 #include "backend/cpu/parallel.h"
+#include "backend/cpu/pointwise.h"
 #include "core/tensor_make.h"
 #include "ops/composite/below.h"
 #include "ops_gen.h"
@@ -24,8 +25,7 @@ typedef struct range_job {
 
 static void arange_tile(const range_job *j, int64_t first, int64_t n, fac_tile_buf *tile) {
     if (j->whole)
-        for (int64_t i = 0; i < n; i++)
-            tile->i64[i] = (int64_t)((uint64_t)j->start_i + (uint64_t)j->step_i * (uint64_t)(first + i));
+        FAC_ISA_PICK(fac__arange_i64)(tile->i64, first, n, j->start_i, j->step_i);
     else
         FAC_ISA_PICK(fac__arange_f64)(tile->f64, first, n, j->start, j->step);
 }
@@ -47,11 +47,19 @@ static void linspace_tile(const range_job *j, int64_t first, int64_t n, fac_tile
 static void fill_run(const range_job *j, int64_t begin, int64_t end,
                      void (*make)(const range_job *, int64_t, int64_t, fac_tile_buf *)) {
     fac_tile_buf tile;
+    const bool as_made = j->stride == 1 && j->dtype == (j->whole ? FAC_I64 : FAC_F64);
     for (int64_t i = begin; i < end; i += FAC_TILE) {
         int64_t n = fac__min(FAC_TILE, end - i);
+        if (as_made && j->n * j->item < FAC_STREAM_BYTES) {
+            make(j, i, n, (void *)(j->data + i * j->item));
+            continue;
+        }
         make(j, i, n, &tile);
-        fac__tile_store(j->whole ? FAC_ACC_I64 : FAC_ACC_F64, &tile, j->data + i * j->stride * j->item, j->dtype,
-                        j->stride, n);
+        if (as_made)
+            fac__stream_copy(j->data + i * j->item, (const char *)&tile, n * j->item);
+        else
+            fac__tile_store(j->whole ? FAC_ACC_I64 : FAC_ACC_F64, &tile, j->data + i * j->stride * j->item, j->dtype,
+                            j->stride, n);
     }
 }
 

@@ -19,44 +19,47 @@ typedef struct scatter_job {
     bool apart_first; /* each point that cannot meet walks all that can: they lie closer together */
 } scatter_job;
 
-/* Points [begin, end) of a nest, from a place that a cursor of the other nest gives. */
-static void walk(const scatter_job *j, const fac_nest *nest, int64_t begin, int64_t end, const fac_cursor *from) {
+typedef struct span {
+    const fac_nest *nest;
+    int64_t begin, end;
+} span;
+
+/* The points of a run of `inner`, from where both cursors are; so many times along `outer`, a row each. */
+static void run_rows(const scatter_job *j, const span *inner, const fac_cursor *at, const fac_cursor *from, int64_t n,
+                     const fac_nest *outer, int64_t rows) {
     const fac_scatter_plan *s = j->s;
-    fac_cursor c;
-    if (nest->ndim <= 1) { /* one run, which a cursor would cost more than */
-        const int64_t step[] = {fac__nest_step(nest, 0), fac__nest_step(nest, 1), fac__nest_step(nest, 2)};
-        j->run(s->dst + (from->offset[0] + begin * step[0]) * j->item, step[0],
-               s->index + from->offset[1] + begin * step[1], step[1], s->step,
-               s->src + (from->offset[2] + begin * step[2]) * j->item, step[2], end - begin);
-        return;
-    }
-    fac__nest_seek(nest, 3, begin, &c);
-    for (int64_t i = begin; i < end;) {
-        int64_t n = fac__min(fac__nest_run(nest, &c), end - i);
-        j->run(s->dst + (from->offset[0] + c.offset[0]) * j->item, fac__nest_step(nest, 0),
-               s->index + from->offset[1] + c.offset[1], fac__nest_step(nest, 1), s->step,
-               s->src + (from->offset[2] + c.offset[2]) * j->item, fac__nest_step(nest, 2), n);
-        fac__nest_advance(nest, 3, n, &c);
-        i += n;
+    const fac_nest *nest = inner->nest;
+    j->run(s->dst + (from->offset[0] + at->offset[0]) * j->item, fac__nest_step(nest, 0),
+           s->index + from->offset[1] + at->offset[1], fac__nest_step(nest, 1), s->step,
+           s->src + (from->offset[2] + at->offset[2]) * j->item, fac__nest_step(nest, 2), n,
+           (fac_scatter_rows){rows, fac__nest_step(outer, 0), fac__nest_step(outer, 1), fac__nest_step(outer, 2)});
+}
+
+/* For each point of `outer` those of `inner`. */
+static void walk(const scatter_job *j, const span *outer, const span *inner) {
+    const bool one_run = inner->nest->ndim <= 1; /* which a cursor would cost more than */
+    fac_cursor from, first;
+    fac__nest_seek(outer->nest, 3, outer->begin, &from);
+    fac__nest_seek(inner->nest, 3, inner->begin, &first);
+    for (int64_t i = outer->begin, rows; i < outer->end; i += rows) {
+        rows = one_run ? fac__min(fac__nest_run(outer->nest, &from), outer->end - i) : 1;
+        fac_cursor at = first;
+        for (int64_t k = inner->begin, n; k < inner->end; k += n) {
+            n = fac__min(fac__nest_run(inner->nest, &at), inner->end - k);
+            run_rows(j, inner, &at, &from, n, outer->nest, rows);
+            if (k + n < inner->end) fac__nest_advance(inner->nest, 3, n, &at);
+        }
+        if (i + rows < outer->end) fac__nest_advance(outer->nest, 3, rows, &from);
     }
 }
 
 static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
     const scatter_job *j = ctx;
-    fac_cursor c;
-    if (j->apart_first) {
-        fac__nest_seek(&j->apart, 3, begin, &c);
-        for (int64_t i = begin; i < end; i++) {
-            walk(j, &j->meeting, 0, j->meeting.count, &c);
-            fac__nest_advance(&j->apart, 3, 1, &c);
-        }
-        return FAC_OK;
-    }
-    fac__nest_seek(&j->meeting, 3, 0, &c);
-    for (int64_t m = 0; m < j->meeting.count; m++) {
-        walk(j, &j->apart, begin, end, &c);
-        fac__nest_advance(&j->meeting, 3, 1, &c);
-    }
+    const span apart = {&j->apart, begin, end}, meeting = {&j->meeting, 0, j->meeting.count};
+    if (j->apart_first)
+        walk(j, &apart, &meeting);
+    else
+        walk(j, &meeting, &apart);
     return FAC_OK;
 }
 
@@ -75,9 +78,8 @@ fac_status fac__scatter_run(const fac_scatter_plan *s) {
     fac__nest_build(&j.meeting, s->sizes, s->ndim, s->conflicts, 3, strides, true);
     if (j.apart.count == 0 || j.meeting.count == 0) return FAC_OK;
     if (j.apart.count == 1) { /* all may meet: one long walk */
-        fac_cursor origin = {.offset = {0}};
-        walk(&j, &j.meeting, 0, j.meeting.count, &origin);
-        return FAC_OK;
+        j.apart_first = true;
+        return scatter_range(&j, 0, 1);
     }
     j.apart_first = j.meeting.count > 1 && distance(&j.meeting, s->step) < distance(&j.apart, s->step);
     const int64_t least = j.apart_first ? 1 : fac__max(MIN_CHUNK, j.apart.count / 16);
@@ -101,7 +103,7 @@ static fac_status sum_range(void *ctx, int64_t begin, int64_t end) {
     memset(j->out + begin * j->row, 0, (size_t)((end - begin) * j->row));
     for (int64_t i = 0; i < j->n; i++)
         if (j->index[i] >= begin && j->index[i] < end)
-            j->run(j->out, 1, j->index + i, 0, j->width, j->src + i * j->row, 1, j->width);
+            j->run(j->out, 1, j->index + i, 0, j->width, j->src + i * j->row, 1, j->width, FAC_SCATTER_ONE_ROW);
     return FAC_OK;
 }
 

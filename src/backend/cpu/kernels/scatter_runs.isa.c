@@ -103,20 +103,30 @@ static inline void mul_bool(uint8_t *a, uint8_t b) { *a = *a && b; }
 
 #define RUN_BY(one, T, each, VECTORS)                                                                          \
     static void run_##one(void *dst, int64_t dst_step, const int64_t *index, int64_t index_step, int64_t step, \
-                          const void *src, int64_t src_step, int64_t n) {                                      \
+                          const void *src, int64_t src_step, int64_t n, fac_scatter_rows rows) {               \
         T *d = dst;                                                                                            \
         const T *s = src;                                                                                      \
-        int64_t i = 0;                                                                                         \
-        if (n > 0 && index_step == 0 && dst_step == 1 && (src_step == 1 || src_step == 0)) {                   \
-            d += *index * step;                                                                                \
-            VECTORS(d, s, src_step, i, n)                                                                      \
-            const T all = *s;                                                                                  \
-            if (src_step)                                                                                      \
-                for (; i < n; i++) each(&d[i], s[i]);                                                          \
-            else                                                                                               \
-                for (; i < n; i++) each(&d[i], all);                                                           \
-        } else                                                                                                 \
-            for (; i < n; i++) one(&d[i * dst_step + index[i * index_step] * step], s[i * src_step]);          \
+        const bool vectors = index_step == 0 && dst_step == 1 && (src_step == 1 || src_step == 0),             \
+                   within = dst_step == 0 && index_step == 1 && src_step == 1 && step == 1;                    \
+        if (n <= 0) return;                                                                                    \
+        for (; rows.n > 0; rows.n--, d += rows.dst, index += rows.index, s += rows.src) {                      \
+            int64_t i = 0;                                                                                     \
+            if (within)                                                                                        \
+                for (; i < n; i++) one(&d[index[i]], s[i]);                                                    \
+            else if (vectors) {                                                                                \
+                T *to = d + *index * step;                                                                     \
+                VECTORS(to, s, src_step, i, n)                                                                 \
+                const T all = *s;                                                                              \
+                if (src_step)                                                                                  \
+                    for (; i < n; i++) each(&to[i], s[i]);                                                     \
+                else                                                                                           \
+                    for (; i < n; i++) each(&to[i], all);                                                      \
+            } else if (index_step == 0) {                                                                      \
+                T *to = d + *index * step;                                                                     \
+                for (; i < n; i++) one(&to[i * dst_step], s[i * src_step]);                                    \
+            } else                                                                                             \
+                for (; i < n; i++) one(&d[i * dst_step + index[i * index_step] * step], s[i * src_step]);      \
+        }                                                                                                      \
     }
 #define RUN(one, T) RUN_BY(one, T, one, NO_VECTORS)
 #define RUNS_2(name, T) RUN(add_##name, T) RUN(mul_##name, T)
