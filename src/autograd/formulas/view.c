@@ -165,9 +165,10 @@ fac_tensor *as_strided_grad(fac_tensor *grad, fac_ints sizes, fac_ints strides, 
     if (is_empty(size) || is_empty(sizes)) return zeros_of(grad, sizes);
     int64_t from = storage_offset.set ? storage_offset.v : offset, base = fac__min(from, offset);
     int64_t n = fac__max(offset + reach(sizes, strides), from + reach(size, stride)) - base;
-    fac_tensor *flat = zeros_of(grad, FAC_INTS(n));
-    if (!may_overlap(size, stride))
-        flat = fac__s_as_strided_scatter(flat, grad, size, stride, fac_opt_int_(from - base));
+    const bool apart = !may_overlap(size, stride);
+    fac_tensor *flat = zeros_of(grad, FAC_INTS(apart ? 1 : n));
+    if (apart) /* what is copied is then one zero, spread */
+        flat = fac__s_as_strided_scatter(fac__s_expand(flat, FAC_INTS(n), false), grad, size, stride, fac_opt_int_(from - base));
     else
         flat = fac__s_index_add(flat, 0, positions(n, grad, size, stride, from - base),
                                 fac__s_reshape(grad, FAC_INTS(-1)), fac_scalar_i_(1));

@@ -17,3 +17,6 @@ FAC_SCALAR_FN FAC_T FAC_FN(shifted_chebyshev_w)(FAC_T a, FAC_T b) {
     return (FAC_T)fac__wide_chebyshev_w(2 * (double)a - 1, (double)b);
 }
 FAC_SCALAR_FN FAC_T FAC_FN(legendre)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_legendre((double)a, (double)b); }
+FAC_SCALAR_FN FAC_T FAC_FN(hermite_h)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_hermite_h((double)a, (double)b); }
+FAC_SCALAR_FN FAC_T FAC_FN(hermite_he)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_hermite_he((double)a, (double)b); }
+FAC_SCALAR_FN FAC_T FAC_FN(laguerre)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_laguerre((double)a, (double)b); }

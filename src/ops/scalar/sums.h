@@ -14,6 +14,3 @@ FAC_SCALAR_FN FAC_T FAC_FN(igamma)(FAC_T a, FAC_T b) {
 FAC_SCALAR_FN FAC_T FAC_FN(igammac)(FAC_T a, FAC_T b) {
     return (FAC_T)fac__wide_igammac((double)a, (double)b, FAC_IS_SINGLE);
 }
-FAC_SCALAR_FN FAC_T FAC_FN(hermite_h)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_hermite_h((double)a, (double)b); }
-FAC_SCALAR_FN FAC_T FAC_FN(hermite_he)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_hermite_he((double)a, (double)b); }
-FAC_SCALAR_FN FAC_T FAC_FN(laguerre)(FAC_T a, FAC_T b) { return (FAC_T)fac__wide_laguerre((double)a, (double)b); }

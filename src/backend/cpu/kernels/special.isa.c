@@ -90,10 +90,14 @@ static void wide_j1(char *const *p, int64_t n, const fac_loop_args *args) {
 }
 
 /* Polynomials of low degrees, which differ from one element to the next: recurrences over vectors, each element taking its own number
-   of steps, of the same arithmetic as one alone. Elements that need another way are computed alone. */
+   of steps, of the same arithmetic as one alone. Elements that need another way are computed alone.
+   Of y = turn x - back the polynomial of degree 0 is 1, that of degree 1 is first y + constant, and
+   p(k + 1) = ((slope y + rise k) p(k) - last p(k - 1)) share; slope, last and share may depend on k. */
 typedef struct polynomial {
-    bool shifted, legendre;
-    double first, constant; /* that of degree 1 is first x + constant */
+    double turn, back, first, constant;
+    double slope, slope_of_k, rise, last, last_of_k;
+    bool shared, ends; /* share is 1 / (k + 1), not 1; elements whose y is 1 or -1 are computed alone */
+    bool shifted;      /* alone takes y, not x */
     double (*alone)(double x, double degree);
 } polynomial;
 typedef int64_t mask __attribute__((vector_size(FAC_VECTOR_BYTES)));
@@ -104,15 +108,15 @@ static inline fac_vf64 chosen(mask which, fac_vf64 a, fac_vf64 b) {
 /* Up to degree `most`. */
 static __attribute__((noinline)) void recur(const polynomial *k, const double *x, const double *degree, double *out,
                                             int64_t n, double most) {
-    const double turn = k->shifted ? 2 : 1, back = k->shifted ? 1 : 0;
     for (int64_t i = 0; i < n; i += LANES) {
-        const fac_vf64 at = turn * fac_load_f64(x + i) - back, d = fac_load_f64(degree + i);
+        const fac_vf64 y = k->turn * fac_load_f64(x + i) - k->back, d = fac_load_f64(degree + i);
         const fac_vf64 one = fac_splat_f64(1);
-        fac_vf64 before = one, now = chosen(d >= 1, k->first * at + k->constant, chosen(d > -1, one, one - 1));
+        fac_vf64 before = one, now = chosen(d >= 1, k->first * y + k->constant, chosen(d > -1, one, one - 1));
         for (double step = 1; step < most; step += 1) {
-            const double slope = k->legendre ? 2 * step + 1 : 2, last = k->legendre ? step : 1,
-                         share = k->legendre ? 1 / (step + 1) : 1;
-            const fac_vf64 next = fac_fma_f64(slope * at, now, -last * before) * share;
+            const double slope = k->slope + k->slope_of_k * step, last = k->last + k->last_of_k * step,
+                         share = k->shared ? 1 / (step + 1) : 1;
+            const fac_vf64 by = k->rise ? k->rise * step + slope * y : slope * y;
+            const fac_vf64 next = fac_fma_f64(by, now, -last * before) * share;
             const mask more = d >= step + 1;
             before = chosen(more, now, before);
             now = chosen(more, next, now);
@@ -122,16 +126,15 @@ static __attribute__((noinline)) void recur(const polynomial *k, const double *x
 }
 static __attribute__((noinline)) void run_polynomial(char *const *p, int64_t n, const polynomial *k) {
     enum { LOW_DEGREE = 16 };
-    const double turn = k->shifted ? 2 : 1, back = k->shifted ? 1 : 0;
     double *out = FAC_OPERAND(0, double), x[MOST], degree[MOST];
     fac_vf64 most = {0};
     mask alone = {0};
     n = WHOLE(n);
     for (int64_t i = 0; i < n; i += LANES) {
         const fac_vf64 a = fac_load_f64(FAC_OPERAND(1, const double) + i),
-                       d = fac_load_f64(FAC_OPERAND(2, const double) + i), at = turn * a - back;
+                       d = fac_load_f64(FAC_OPERAND(2, const double) + i), y = k->turn * a - k->back;
         most = chosen(d > most, d, most);
-        alone |= (at == 1) | (at == -1) | (d > LOW_DEGREE);
+        alone |= (((y == 1) | (y == -1)) & -(int64_t)k->ends) | (d > LOW_DEGREE);
         fac_store_f64(x + i, a), fac_store_f64(degree + i, d);
     }
     double highest = 0;
@@ -139,24 +142,33 @@ static __attribute__((noinline)) void run_polynomial(char *const *p, int64_t n, 
     for (int j = 0; j < LANES; j++) highest = most[j] > highest ? most[j] : highest, any |= alone[j];
     recur(k, x, degree, out, n, highest > LOW_DEGREE ? LOW_DEGREE : trunc(highest));
     for (int64_t i = 0; any && i < n; i++) {
-        const double at = turn * x[i] - back;
-        if (fabs(at) == 1 || degree[i] > LOW_DEGREE) out[i] = k->alone(at, degree[i]);
+        const double y = k->turn * x[i] - k->back;
+        if ((k->ends && fabs(y) == 1) || degree[i] > LOW_DEGREE) out[i] = k->alone(k->shifted ? y : x[i], degree[i]);
     }
 }
 
-/* X(name, formula, shifted, legendre, first, constant): -0.0 leaves the sign of 0. */
-#define POLYNOMIALS(X)                                        \
-    X(chebyshev_t, chebyshev_t, false, false, 1, -0.0)        \
-    X(chebyshev_u, chebyshev_u, false, false, 2, -0.0)        \
-    X(chebyshev_v, chebyshev_v, false, false, 2, -1)          \
-    X(chebyshev_w, chebyshev_w, false, false, 2, 1)           \
-    X(shifted_chebyshev_t, chebyshev_t, true, false, 1, -0.0) \
-    X(shifted_chebyshev_u, chebyshev_u, true, false, 2, -0.0) \
-    X(shifted_chebyshev_v, chebyshev_v, true, false, 2, -1)   \
-    X(shifted_chebyshev_w, chebyshev_w, true, false, 2, 1)    \
-    X(legendre, legendre, false, true, 1, -0.0)
-#define POLYNOMIAL_LOOP(name, formula, shifted, legendre, first, constant)                                  \
-    static const polynomial of_##name = {shifted, legendre, first, constant, fac__wide_##formula};          \
+/* X(name, formula, turn, back, first, constant, recurrence): -0.0 leaves the sign of 0. */
+#define CHEBYSHEV .slope = 2, .last = 1
+#define POLYNOMIALS(X)                                                                                              \
+    X(chebyshev_t, chebyshev_t, 1, 0, 1, -0.0, CHEBYSHEV)                                                           \
+    X(chebyshev_u, chebyshev_u, 1, 0, 2, -0.0, CHEBYSHEV)                                                           \
+    X(chebyshev_v, chebyshev_v, 1, 0, 2, -1, CHEBYSHEV)                                                             \
+    X(chebyshev_w, chebyshev_w, 1, 0, 2, 1, CHEBYSHEV)                                                              \
+    X(shifted_chebyshev_t, chebyshev_t, 2, 1, 1, -0.0, CHEBYSHEV, .shifted = true)                                  \
+    X(shifted_chebyshev_u, chebyshev_u, 2, 1, 2, -0.0, CHEBYSHEV, .shifted = true)                                  \
+    X(shifted_chebyshev_v, chebyshev_v, 2, 1, 2, -1, CHEBYSHEV, .shifted = true)                                    \
+    X(shifted_chebyshev_w, chebyshev_w, 2, 1, 2, 1, CHEBYSHEV, .shifted = true)                                     \
+    X(legendre, legendre, 1, 0, 1, -0.0, .slope = 1, .slope_of_k = 2, .last_of_k = 1, .shared = true, .ends = true) \
+    X(hermite_h, hermite_h, 1, 0, 2, -0.0, .slope = 2, .last_of_k = 2)                                              \
+    X(hermite_he, hermite_he, 1, 0, 1, -0.0, .slope = 1, .last_of_k = 1)                                            \
+    X(laguerre, laguerre, -1, -1, 1, -0.0, .slope = 1, .rise = 2, .last_of_k = 1, .shared = true, .ends = true)
+#define POLYNOMIAL_LOOP(name, formula, turned, moved, of_y, plus, ...)                                      \
+    static const polynomial of_##name = {.turn = (turned),                                                  \
+                                         .back = (moved),                                                   \
+                                         .first = (of_y),                                                   \
+                                         .constant = (plus),                                                \
+                                         .alone = fac__wide_##formula,                                      \
+                                         __VA_ARGS__};                                                      \
     static void wide_##name(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
         run_polynomial(p, n, &of_##name);                                                                   \
     }
@@ -177,16 +189,18 @@ typedef struct room {
         r.p[0] = (char *)r.out, r.p[1] = (char *)r.in[0], r.p[2] = (char *)r.in[1];                              \
         for (int64_t done = 0, m; done < n; done += m) {                                                         \
             m = fac__min(n - done, MOST);                                                                        \
+            const int64_t whole = WHOLE(m);                                                                      \
             const size_t bytes = (size_t)m * sizeof(T);                                                          \
             for (int k = 0; k < inputs; k++) {                                                                   \
                 const T *a = FAC_OPERAND(k + 1, const T) + done;                                                 \
-                if (m < MOST) memset(piece, 0, sizeof piece), memcpy(piece, a, bytes), a = piece;                \
-                for (int i = 0; i < MOST; i++) r.in[k][i] = (double)a[i];                                        \
+                if (m < whole)                                                                                   \
+                    memcpy(piece, a, bytes), memset(piece + m, 0, (size_t)(whole - m) * sizeof(T)), a = piece;   \
+                for (int64_t i = 0; i < whole; i++) r.in[k][i] = (double)a[i];                                   \
             }                                                                                                    \
             wide(r.p, m, args);                                                                                  \
-            T *out = FAC_OPERAND(0, T) + done, *to = m < MOST ? piece : out;                                     \
-            for (int i = 0; i < MOST; i++) to[i] = (T)r.out[i];                                                  \
-            if (m < MOST) memcpy(out, piece, bytes);                                                             \
+            T *out = FAC_OPERAND(0, T) + done, *to = m < whole ? piece : out;                                    \
+            for (int64_t i = 0; i < whole; i++) to[i] = (T)r.out[i];                                             \
+            if (m < whole) memcpy(out, piece, bytes);                                                            \
         }                                                                                                        \
     }
 IN_PIECES(float, floats)
