@@ -3,23 +3,48 @@
 #include "core/read.h"
 #include "core/sparse.h"
 
-/* Indices on the host, as int64; freed by the caller. NULL with no error where there are none to look at. */
-static fac_status fetch(fac_tensor *t, int64_t **out) {
-    *out = NULL;
+/* Row-major indices on the host, as int64: the tensor's own, or a copy. NULL where there are none to look at. */
+typedef struct fetched {
+    const int64_t *v;
+    int64_t *copy;
+} fetched;
+
+static void drop(fetched *f) { fac__free(f->copy); }
+
+/* Of two dimensions at most, as those of coordinates: quicker than element by element. */
+static void read_rows(const fac_tensor *t, int64_t *out) {
+    const bool flat = t->ndim < 2;
+    const int64_t rows = flat ? 1 : t->sizes[0], n = t->numel / rows, row = flat ? 0 : t->strides[0],
+                  step = t->ndim ? t->strides[t->ndim - 1] : 1, *v = fac__data(t);
+    for (int64_t r = 0; r < rows; r++, v += row)
+        for (int64_t i = 0; i < n; i++) *out++ = v[i * step];
+}
+
+static fac_status fetch(fac_tensor *t, fetched *out) {
+    *out = (fetched){0};
     if (t->device.type == FAC_META || t->numel == 0) return FAC_OK;
-    int64_t *v = fac__alloc_array((size_t)t->numel, sizeof *v);
-    if (!v) return FAC_ERR_MEMORY;
-    const fac_status st = fac__read(t, FAC_I64, v, (size_t)t->numel);
-    if (st == FAC_OK)
-        *out = v;
+    const bool here = fac__is_cpu(t) && t->dtype == FAC_I64 && !fac__pending(t);
+    if (here && fac__is_contiguous(t)) {
+        out->v = fac__data(t);
+        return FAC_OK;
+    }
+    out->v = out->copy = fac__alloc_array((size_t)t->numel, sizeof *out->copy);
+    if (!out->v) return FAC_ERR_MEMORY;
+    fac_status st = FAC_OK;
+    if (here && t->ndim <= 2)
+        read_rows(t, out->copy);
     else
-        fac__free(v);
+        st = fac__read(t, FAC_I64, out->copy, (size_t)t->numel);
+    if (st != FAC_OK) drop(out), *out = (fetched){0};
     return st;
 }
 
 /* ---- coordinates --------------------------------------------------------------------------------------------------------- */
 
 static fac_status check_row(const int64_t *v, int64_t n, int dim, int64_t size) {
+    uint64_t bits = 0; /* of all together: if they make no more than the size, none is beyond it, as mostly */
+    for (int64_t i = 0; i < n; i++) bits |= (uint64_t)v[i];
+    if (bits < (uint64_t)size) return FAC_OK;
     for (int64_t i = 0; i < n; i++) {
         FAC_CHECK(v[i] >= 0, FAC_ERR_INDEX, "found negative index %lld for dim %d", (long long)v[i], dim);
         FAC_CHECK(v[i] < size, FAC_ERR_INDEX,
@@ -40,14 +65,15 @@ static fac_status check_order(const int64_t *v, int64_t rows, int64_t n) {
 }
 
 fac_status fac__sparse_check_coo_indices(fac_tensor *indices, fac_ints size, bool coalesced) {
-    int64_t *v;
+    fetched f;
     const int64_t rows = indices->sizes[0], n = indices->sizes[1];
-    fac_status st = fetch(indices, &v);
+    fac_status st = fetch(indices, &f);
+    const int64_t *v = f.v;
     for (int64_t d = 0; v && d < rows && st == FAC_OK; d++) st = check_row(v + d * n, n, (int)d, size.v[d]);
     if (st == FAC_OK && coalesced && v) st = check_order(v, rows, n);
     if (st == FAC_OK && rows == 0 && n > 1 && coalesced)
         st = FAC_FAIL(FAC_ERR_ARGUMENT, "a tensor without sparse dimensions is coalesced with one element at most");
-    fac__free(v);
+    drop(&f);
     return st;
 }
 
@@ -58,23 +84,23 @@ static int64_t largest(const int64_t *v, int64_t n) {
 }
 
 fac_status fac__sparse_largest(fac_tensor *indices, int64_t *out) {
-    int64_t *v;
+    fetched f;
     FAC_CHECK(indices->device.type != FAC_META, FAC_ERR_DEVICE,
               "sizes cannot be told from indices on the meta device: give them");
-    FAC_TRY(fetch(indices, &v));
+    FAC_TRY(fetch(indices, &f));
     for (int64_t d = 0; d < indices->sizes[0]; d++)
-        out[d] = v ? largest(v + d * indices->sizes[1], indices->sizes[1]) : 0;
-    fac__free(v);
+        out[d] = f.v ? largest(f.v + d * indices->sizes[1], indices->sizes[1]) : 0;
+    drop(&f);
     return FAC_OK;
 }
 
 fac_status fac__sparse_largest_of_all(fac_tensor *indices, int64_t *out) {
-    int64_t *v;
+    fetched f;
     FAC_CHECK(indices->device.type != FAC_META, FAC_ERR_DEVICE,
               "sizes cannot be told from indices on the meta device: give them");
-    FAC_TRY(fetch(indices, &v));
-    *out = v ? largest(v, indices->numel) : 0;
-    fac__free(v);
+    FAC_TRY(fetch(indices, &f));
+    *out = f.v ? largest(f.v, indices->numel) : 0;
+    drop(&f);
     return FAC_OK;
 }
 
@@ -173,14 +199,14 @@ fac_status fac__sparse_check_compressed_indices(fac_tensor *compressed, fac_tens
     const names n = names_of(layout);
     const int batch = plain->ndim - 1;
     const int64_t z = plain->sizes[batch], lines = compressed->sizes[batch] - 1;
-    int64_t counts[2], *a = NULL, *b = NULL, batches = 1;
+    int64_t counts[2], batches = 1;
+    fetched a, b = {0};
     if (!in_blocks(values, size, batch, n, counts)) return FAC_ERR_SHAPE;
     for (int i = 0; i < batch; i++) batches *= size.v[i];
     fac_status st = fetch(compressed, &a);
     if (st == FAC_OK) st = fetch(plain, &b);
-    for (int64_t i = 0; a && i < batches && st == FAC_OK; i++)
-        st = check_batch(a + i * (lines + 1), b ? b + i * z : NULL, lines, counts[n.by_row ? 1 : 0], z, n);
-    fac__free(a);
-    fac__free(b);
+    for (int64_t i = 0; a.v && i < batches && st == FAC_OK; i++)
+        st = check_batch(a.v + i * (lines + 1), b.v ? b.v + i * z : NULL, lines, counts[n.by_row ? 1 : 0], z, n);
+    drop(&a), drop(&b);
     return st;
 }
