@@ -13,6 +13,7 @@
 #define STREAM_THREADS 4             /* more of them wait for memory whatever they compute */
 #define SHORT_ROW 32                 /* rows below this are gathered several to a tile */
 #define CAST_BYTES 8192              /* of a tile, where conversions are all that precedes and follows the loop */
+#define TURN_BYTES 1024              /* of a tile, where several inputs with gaps come from memory in turns */
 #define LEVEL_BYTES 2048             /* of a tile that is filled anew for each row */
 #define LINE 64                      /* bytes of a cache line */
 #define BLOCK_ROWS 16                /* of a block; fewer elements are not worth one */
@@ -431,7 +432,16 @@ static void plan_tiles(run *r) {
                              TILES_BYTES / fac__max(1, r->n_tiles + raw) / ALIGN * ALIGN);
 }
 
+/* Inputs that are brought together from places apart, if they have that many elements at least. */
+static int inputs_with_gaps(const run *r, int64_t least) {
+    const unsigned well = r->direct | r->fixed | r->level | r->cast;
+    int n = 0;
+    for (int i = r->it->n_out; i < r->it->n && r->it->nest.count >= least; i++) n += !has(well, i);
+    return n;
+}
+
 static void plan_run(run *r) {
+    enum { PAST_CACHE = 4 << 20 };
     const fac_iter *it = r->it;
     r->across = dimension_across(it);
     r->rows = it->nest.ndim == 1 || it->nest.size[0] >= SHORT_ROW || r->across;
@@ -448,7 +458,10 @@ static void plan_run(run *r) {
         r->loop && r->rows && it->nest.ndim > 0 && (r->direct | r->fixed | r->level | r->cast) + 1 == 1u << it->n;
     plan_tiles(r);
     const bool all_direct = r->direct + 1 == 1u << it->n;
-    const int64_t most = r->stream ? STREAM_TILE_BYTES : r->plain && r->level && !r->cast ? LEVEL_BYTES : CAST_BYTES;
+    const int64_t most = r->stream                                      ? STREAM_TILE_BYTES
+                         : r->plain && r->level && !r->cast             ? LEVEL_BYTES
+                         : inputs_with_gaps(r, PAST_CACHE / widest) > 1 ? TURN_BYTES
+                                                                        : CAST_BYTES;
     r->tile = all_direct ? INT64_MAX : fac__min(most, r->tile_bytes) / widest;
     r->width = r->tile / BLOCK_ROWS / 8 * 8;
 }
