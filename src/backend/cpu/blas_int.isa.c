@@ -5,7 +5,7 @@
 #include "backend/cpu/simd.h"
 #include "core/scalar.h"
 
-enum { ROWS = 4, STRIP_BYTES = 2 * FAC_VECTOR_BYTES, DEPTH = 64 };
+enum { ROWS = 4, STRIP_BYTES = 2 * FAC_VECTOR_BYTES, DEPTH = 64, BLOCK = 512 };
 
 /* E: the elements' type; S: the sums'; both unsigned. */
 #define PRODUCT(name, E, S)                                                                                            \
@@ -41,6 +41,23 @@ enum { ROWS = 4, STRIP_BYTES = 2 * FAC_VECTOR_BYTES, DEPTH = 64 };
         for (int64_t i = 0; i < n; i++) sum += (S)(1u * (S)a[i] * (S)b[i]);                                            \
         return sum;                                                                                                    \
     }                                                                                                                  \
+    /* sums[r] = the sum of a[r + p step] b[p b_step] over p, four columns at a time */                                \
+    static void name##_columns(const E *a, int64_t step, const E *b, int64_t b_step, int64_t rows, int64_t k,          \
+                               S *sums) {                                                                              \
+        memset(sums, 0, (size_t)rows * sizeof *sums);                                                                  \
+        int64_t p = 0;                                                                                                 \
+        for (; p + 4 <= k; p += 4, a += 4 * step) {                                                                    \
+            const S w = (S)b[p * b_step], x = (S)b[(p + 1) * b_step], y = (S)b[(p + 2) * b_step],                      \
+                    z = (S)b[(p + 3) * b_step];                                                                        \
+            FAC_IVDEP for (int64_t r = 0; r < rows; r++) sums[r] +=                                                    \
+                (S)(1u * (S)a[r] * w + 1u * (S)a[r + step] * x + 1u * (S)a[r + 2 * step] * y +                         \
+                    1u * (S)a[r + 3 * step] * z);                                                                      \
+        }                                                                                                              \
+        for (; p < k; p++, a += step) {                                                                                \
+            const S w = (S)b[p * b_step];                                                                              \
+            FAC_IVDEP for (int64_t r = 0; r < rows; r++) sums[r] += (S)(1u * (S)a[r] * w);                             \
+        }                                                                                                              \
+    }                                                                                                                  \
     static void name(const fac_gemm *g, int64_t batch, int64_t begin, int64_t end, uint64_t alpha, uint64_t beta) {    \
         S strip[DEPTH * name##_cols] __attribute__((aligned(64))), sums[ROWS * name##_cols];                           \
         const E *a = (const E *)g->a.data + batch * g->a.batch, *b = (const E *)g->b.data + batch * g->b.batch;        \
@@ -53,17 +70,10 @@ enum { ROWS = 4, STRIP_BYTES = 2 * FAC_VECTOR_BYTES, DEPTH = 64 };
             return;                                                                                                    \
         }                                                                                                              \
         if (g->n == 1 && g->a.row == 1) {                                                                              \
-            for (int64_t i = begin; i < end; i += name##_cols) {                                                       \
-                const int64_t rows = fac__min(name##_cols, end - i);                                                   \
-                S column[name##_cols] = {0};                                                                           \
-                for (int64_t p = 0; p < g->k; p++) {                                                                   \
-                    const E *from = a + i + p * g->a.col;                                                              \
-                    const S x = (S)b[p * g->b.row];                                                                    \
-                    if (rows == name##_cols)                                                                           \
-                        for (int r = 0; r < name##_cols; r++) column[r] += (S)(1u * (S)from[r] * x);                   \
-                    else                                                                                               \
-                        for (int64_t r = 0; r < rows; r++) column[r] += (S)(1u * (S)from[r] * x);                      \
-                }                                                                                                      \
+            S column[BLOCK];                                                                                           \
+            for (int64_t i = begin, rows; i < end; i += rows) {                                                        \
+                rows = fac__min(BLOCK, end - i);                                                                       \
+                name##_columns(a + i, g->a.col, b, g->b.row, rows, g->k, column);                                      \
                 for (int64_t r = 0; r < rows; r++)                                                                     \
                     name##_merge(1, 1, c + (i + r) * g->c_row, 0, 0, column + r, (S)alpha, (S)beta);                   \
             }                                                                                                          \

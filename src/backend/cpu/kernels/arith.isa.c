@@ -146,6 +146,8 @@ static void install_halves(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 #define FAC_LOOPS_BF16(X)                                                                                        \
     FAC_LOOPS_PIECEWISE(X) X(add, VALUE, 2, 0) X(add_alpha, VALUE, 2, 1) X(sub, VALUE, 2, 0) X(mul, VALUE, 2, 0) \
     X(div, VALUE, 2, 0) X(square, VALUE, 1, 0) X(reciprocal, VALUE, 1, 0) X(sqrt, VALUE, 1, 0) X(rsqrt, VALUE, 1, 0) \
+    X(ceil, VALUE, 1, 0) X(floor, VALUE, 1, 0) X(round, VALUE, 1, 0) X(trunc, VALUE, 1, 0) X(frac, VALUE, 1, 0)       \
+    X(sign, VALUE, 1, 0) X(sgn, VALUE, 1, 0)                                                                        \
     X(maximum, VALUE, 2, 0) X(minimum, VALUE, 2, 0) X(clamp, VALUE, 3, 0) X(lerp, VALUE, 3, 0)                   \
     X(addcmul, VALUE, 3, 1) X(addcdiv, VALUE, 3, 1)
 /* clang-format on */
