@@ -182,6 +182,28 @@ static inline float number(const fac_loop_args *args) { return (float)args->v[0]
 LOOPS_F16(F16_LOOP)
 #endif
 
+#if FAC_ISA_LEVEL >= 2
+/* Zeros, infinities and NaN are their own mantissas, of exponent 0. */
+#define FREXP_LOOP(type, T, LANES, MASK, S)                                                                       \
+    static void frexps_##type(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) {     \
+        T *mantissa = FAC_OPERAND(0, T), *exponent = FAC_OPERAND(1, T);                                           \
+        const T *a = FAC_OPERAND(2, const T);                                                                     \
+        for (int64_t i = 0; i < n; i += LANES) {                                                                  \
+            const MASK lanes = (MASK)(n - i < LANES ? (1u << (n - i)) - 1 : 0xffffu);                             \
+            const __auto_type x = _mm512_maskz_loadu_##S(lanes, a + i);                                           \
+            const MASK number =                                                                                   \
+                _mm512_cmp_##S##_mask(_mm512_abs_##S(x), _mm512_set1_##S((T)__builtin_inf()), _CMP_LT_OQ) &       \
+                _mm512_cmp_##S##_mask(x, _mm512_setzero_##S(), _CMP_NEQ_OQ);                                      \
+            _mm512_mask_storeu_##S(mantissa + i, lanes,                                                           \
+                                   _mm512_mask_getmant_##S(x, number, x, _MM_MANT_NORM_p5_1, _MM_MANT_SIGN_src)); \
+            _mm512_mask_storeu_##S(exponent + i, lanes,                                                           \
+                                   _mm512_maskz_add_##S(number, _mm512_getexp_##S(x), _mm512_set1_##S(1)));       \
+        }                                                                                                         \
+    }
+FREXP_LOOP(f32, float, 16, __mmask16, ps)
+FREXP_LOOP(f64, double, 8, __mmask8, pd)
+#endif
+
 fac_loop FAC_ISA_NAME(fac__level_loop)(fac_loop loop, int k) {
 #define LEVEL(name, inputs, numbers, k) \
     {loop_##name##_f32, level_##name##_##k##_f32, k}, {loop_##name##_f64, level_##name##_##k##_f64, k},
@@ -208,6 +230,9 @@ void FAC_ISA_NAME(fac__install_arith)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 #endif
 #if FAC_ISA_LEVEL >= 1
     FAC_LOOPS_BF16(FAC_BF16_INSTALL)
+#endif
+#if FAC_ISA_LEVEL >= 2
+    table[FAC_LOOP_frexp][FAC_F32] = frexps_f32, table[FAC_LOOP_frexp][FAC_F64] = frexps_f64;
 #endif
 #if FAC_ISA_LEVEL == 1
     LOOPS_F16(F16_INSTALL)
