@@ -243,6 +243,32 @@ static void math_bf16_is_rounded_once(void **state) {
     halves(FAC_BF16, "bf16", &bf16_format);
 }
 
+static bool same_or_nan(double a, double b) { return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b); }
+static void mantissas_and_exponents_are_the_c_librarys(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    size_t n;
+    double *x = points_f64(&n);
+    float *narrow = malloc(n * sizeof *narrow);
+    assert_non_null(narrow);
+    for (size_t i = 0; i < n; i++) narrow[i] = (float)x[i];
+    for (int k = 0; k < 2; k++) {
+        fac_tensor *t = k ? fac_tensor_from(narrow, FAC_F32, FAC_INTS((int64_t)n))
+                          : fac_tensor_from(x, FAC_F64, FAC_INTS((int64_t)n));
+        const fac_frexp_result r = fac_frexp(t);
+        const double *mantissa = fac_tensor_data(fac_to_dtype(r.mantissa, FAC_F64));
+        const int *exponent = fac_tensor_data(r.exponent);
+        for (size_t i = 0; i < n; i++) {
+            int expected = 0;
+            const double from = k ? narrow[i] : x[i], m = frexp(from, &expected);
+            if (!isfinite(from)) expected = 0;
+            if (!same_or_nan(m, mantissa[i]) || expected != exponent[i])
+                fail_msg("frexp of %a is %a and %d, not %a and %d", from, mantissa[i], exponent[i], m, expected);
+        }
+    }
+    free(narrow), free(x);
+}
+
 /* ---- each instruction set ------------------------------------------------------------------------------------------------------ */
 
 static const struct CMUnitTest tests[] = {
@@ -250,6 +276,7 @@ static const struct CMUnitTest tests[] = {
     FAC_TEST(math_f64_is_exact_to_the_last_place_over_its_range),
     FAC_TEST(math_f16_is_rounded_once),
     FAC_TEST(math_bf16_is_rounded_once),
+    FAC_TEST(mantissas_and_exponents_are_the_c_librarys),
 };
 
 /* In a process of its own, since the library chooses at its start. */
