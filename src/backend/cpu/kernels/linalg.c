@@ -1,5 +1,6 @@
 /* Matrix products of tensors: each is described to fac__gemm with its strides as they are. */
 #include "backend/cpu/blas.h"
+#include "backend/cpu/kernels/items.h"
 #include "core/precision.h"
 #include "ops/composite/below.h"
 #include "ops/structured.h"
@@ -76,17 +77,38 @@ static fac_gemm matrices(const fac_tensor *a, const fac_tensor *b) {
                       .may_round = fac__matmul_may_round()};
 }
 
+/* Owned: t itself, or a copy without gaps, if each of its elements is read that often and neither its rows nor its columns lie together. */
+static fac_status without_gaps(fac_tensor *t, int64_t reads, fac_tensor **out) {
+    enum { OFTEN = 64 };
+    const bool apart = t->strides[t->ndim - 1] != 1 && t->strides[t->ndim - 2] != 1;
+    if (apart && reads >= OFTEN && t->numel >= OFTEN * OFTEN) return fac__cpu_contiguous(t, out);
+    *out = fac__ref(t);
+    return FAC_OK;
+}
+
+static fac_status matrix_product(fac_structured *s, fac_tensor *self, fac_tensor *a, fac_tensor *b, fac_scalar beta,
+                                 fac_scalar alpha) {
+    fac_tensor *left, *right;
+    FAC_TRY(without_gaps(a, b->sizes[b->ndim - 1], &left));
+    fac_status st = without_gaps(b, a->sizes[a->ndim - 2], &right);
+    if (st == FAC_OK) {
+        fac_gemm g = matrices(left, right);
+        st = product(s, &g, self, beta, alpha);
+        fac__unref(right);
+    }
+    fac__unref(left);
+    return st;
+}
+
 fac_status mm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat2) {
-    fac_gemm g = matrices(self, mat2);
-    return product(s, &g, NULL, fac_scalar_i_(0), fac_scalar_i_(1));
+    return matrix_product(s, NULL, self, mat2, fac_scalar_i_(0), fac_scalar_i_(1));
 }
 
 fac_status bmm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat2) { return mm_cpu(s, self, mat2); }
 
 fac_status addmm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2, fac_scalar beta,
                      fac_scalar alpha) {
-    fac_gemm g = matrices(mat1, mat2);
-    return product(s, &g, self, beta, alpha);
+    return matrix_product(s, self, mat1, mat2, beta, alpha);
 }
 
 fac_status baddbmm_cpu(fac_structured *s, fac_tensor *self, fac_tensor *batch1, fac_tensor *batch2, fac_scalar beta,
