@@ -20,7 +20,8 @@ fac_tensor *slice_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_opt_in
 }
 
 fac_tensor *view_as_complex_grad(fac_tensor *grad) {
-    return fac__s_view_as_complex(fac__s_clone(grad, FAC_CONTIGUOUS));
+    const bool pairs = grad && fac__is_contiguous(grad) && !fac__pending(grad) && grad->offset % 2 == 0;
+    return fac__s_view_as_complex(pairs ? grad : fac__s_clone(grad, FAC_CONTIGUOUS));
 }
 
 /* ---- lists of parts: the gradients joined, zeros where nothing flowed ------------------------------------------------------ */
