@@ -58,7 +58,7 @@ static fac_status keys_of(fac_tensor *t, fac_dtype dtype, fac_tensor *sorter, in
     if (!plain) return fac_error();
     fac_status st = converted(t, dtype, &rows);
     if (st == FAC_OK) {
-        fac__keys(dtype, fac__data(rows), 1, t->numel, plain);
+        FAC_ISA_PICK(fac__keys)(dtype, fac__data(rows), 1, t->numel, 0, plain);
         fac__unref(rows);
     }
     if (st == FAC_OK && sorter && t->numel) {
