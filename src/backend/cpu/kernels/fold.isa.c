@@ -399,12 +399,30 @@ static inline fac_vf64 load_terms(const double *p, int64_t n, vu64 sign) {
         }                                                                                              \
     }
 SHORT_ROWS(short_sums, load_terms, PLUS)
+static inline fac_vf64 load_factors(const double *p, int64_t n, vu64 sign) { return (void)sign, load_some(p, n, 1); }
 SHORT_ROWS(short_extremes, load_turned, larger_f64)
+SHORT_ROWS(short_products, load_factors, MUL)
 
 void FAC_ISA_NAME(fac__fold_short_rows_f64)(fac_fold_op op, const double *x, int64_t step, int64_t n, int64_t rows,
                                             double *out) {
     const vu64 sign = (vu64){0} + (op == FAC_FOLD_MIN ? (uint64_t)INT64_MIN : 0);
-    (op == FAC_FOLD_SUM ? short_sums : short_extremes)(x, step, n, rows, sign, out);
+    (op == FAC_FOLD_SUM    ? short_sums
+     : op == FAC_FOLD_PROD ? short_products
+                           : short_extremes)(x, step, n, rows, sign, out);
+}
+
+void FAC_ISA_NAME(fac__prod_rows_f32)(const float *x, int64_t step, int64_t n, int64_t rows, float *out) {
+    for (int64_t r = 0; r < rows; r += V32) {
+        fac_vf32 v[V32];
+        const int64_t some = rows - r < V32 ? rows - r : V32;
+        for (int64_t i = 0; i < V32; i++) {
+            const float *row = x + (r + (i < some ? i : 0)) * step;
+            v[i] = fac__short_load(row, n < V32 ? n : V32, 1);
+            for (int64_t k = V32; k < n; k += V32) v[i] *= fac__short_load(row + k, n - k < V32 ? n - k : V32, 1);
+        }
+        FOLD_ROWS(V32, F32, MUL)
+        memcpy(out + r, v, (size_t)some * sizeof *out);
+    }
 }
 
 static void prod_row_c128(const void *vx, int64_t n, void *vacc) {
