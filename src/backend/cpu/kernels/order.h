@@ -24,6 +24,9 @@ FAC_ISA_DECLARE(bool, fac__keys_below, (const uint64_t *keys, int64_t n, uint64_
 FAC_ISA_DECLARE(void, fac__ranks,
                 (const uint64_t (*restrict keys)[FAC_RANKED_ROWS], int64_t n,
                  uint64_t (*restrict ranks)[FAC_RANKED_ROWS]));
+/* Numbers of n ordered keys below each of some values, which are looked for side by side: one need not wait for another's memory. */
+#define FAC_SEARCHES 8
+FAC_ISA_DECLARE(void, fac__places, (const uint64_t *keys, int64_t n, const uint64_t *values, int64_t *at));
 /* Runs of equal neighbours of n elements that compare as they stand, integers, f32 or f64: a NaN is equal to nothing. Writes what is
    not NULL: each run's element and length, and the run that each element is in. Returns how many runs there are. */
 FAC_ISA_DECLARE(int64_t, fac__runs,

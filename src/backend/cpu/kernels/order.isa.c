@@ -131,3 +131,20 @@ int64_t FAC_ISA_NAME(fac__runs)(fac_dtype d, const void *data, int64_t n, void *
     default: return runs_u8(data, n, values, inverse, counts);
     }
 }
+
+void FAC_ISA_NAME(fac__places)(const uint64_t *keys, int64_t n, const uint64_t *values, int64_t *at) {
+    const uint64_t *from[FAC_SEARCHES], *then;
+#pragma GCC unroll 8
+    for (int k = 0; k < FAC_SEARCHES; k++) from[k] = keys;
+    while (n > 1) {
+        const int64_t half = n / 2;
+#pragma GCC unroll 8
+        for (int k = 0; k < FAC_SEARCHES; k++) {
+            then = from[k] + half;
+            from[k] = then[-1] < values[k] ? then : from[k];
+        }
+        n -= half;
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < FAC_SEARCHES; k++) at[k] = from[k] - keys + (n && *from[k] < values[k]);
+}

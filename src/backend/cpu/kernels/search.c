@@ -17,32 +17,19 @@ typedef struct search_job {
     void *out;
 } search_job;
 
-/* Numbers of keys below each of SIDES values, which are looked for side by side: one need not wait for another's memory. */
-enum { SIDES = 8 };
-static void places(const uint64_t *keys, int64_t n, const uint64_t *values, int64_t *at) {
-    const uint64_t *from[SIDES];
-    for (int k = 0; k < SIDES; k++) from[k] = keys;
-    while (n > 1) {
-        const int64_t half = n / 2;
-        for (int k = 0; k < SIDES; k++) from[k] += half * (from[k][half - 1] < values[k]); /* no branch */
-        n -= half;
-    }
-    for (int k = 0; k < SIDES; k++) at[k] = from[k] - keys + (n && *from[k] < values[k]);
-}
-
 static fac_status search_range(void *ctx, int64_t begin, int64_t end) {
     const search_job *j = ctx;
     for (int64_t i = begin, some; i < end; i += some) {
         const int64_t row = j->shared ? 0 : i / j->m;
-        uint64_t values[SIDES];
-        int64_t at[SIDES];
-        some = fac__min(SIDES, (j->shared ? end : fac__min(end, (row + 1) * j->m)) - i);
+        uint64_t values[FAC_SEARCHES];
+        int64_t at[FAC_SEARCHES];
+        some = fac__min(FAC_SEARCHES, (j->shared ? end : fac__min(end, (row + 1) * j->m)) - i);
         /* Those that are not above a value are below the next key; there is none after the last. */
-        for (int64_t k = 0; k < SIDES; k++) {
+        for (int64_t k = 0; k < FAC_SEARCHES; k++) {
             const uint64_t v = j->values[i + fac__min(k, some - 1)];
             values[k] = v + (j->right && v != UINT64_MAX);
         }
-        places(j->boundaries + row * j->n, j->n, values, at);
+        FAC_ISA_PICK(fac__places)(j->boundaries + row * j->n, j->n, values, at);
         for (int64_t k = 0; k < some; k++) {
             const int64_t place = j->right && j->values[i + k] == UINT64_MAX ? j->n : at[k];
             if (j->narrow)
