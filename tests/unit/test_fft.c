@@ -540,6 +540,21 @@ static void frames_that_do_not_fit_are_refused(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "window overlap add min");
 }
 
+/* What complex numbers become lies as they do. */
+static void transforms_lie_as_what_is_transformed(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_randn(FAC_SHAPE(3, 20, 12), .dtype = FAC_C128), *turned = fac_transpose(x, 1, 2);
+    for (int64_t dim = 0; dim < 3; dim++) {
+        fac_tensor *y = fac_fft_fft(turned, .dim = dim), *z = fac_fft_ifft2(turned);
+        assert_true(fac_is_contiguous(fac_transpose(y, 1, 2)));
+        assert_true(fac_is_contiguous(fac_transpose(z, 1, 2)));
+        expect_same(y, fac_fft_fft(fac_contiguous(turned), .dim = dim), 1e-12);
+        expect_same(z, fac_fft_ifft2(fac_contiguous(turned)), 1e-12);
+    }
+    assert_no_error();
+}
+
 FAC_TEST_MAIN(FAC_TEST(S239_fft_is_its_definition_at_every_length),
               FAC_TEST(S239_transforms_of_real_numbers_are_the_definition_at_every_length),
               FAC_TEST(S239_long_lines_are_transformed),
@@ -555,4 +570,4 @@ FAC_TEST_MAIN(FAC_TEST(S239_fft_is_its_definition_at_every_length),
               FAC_TEST(windows_refuse_integers_and_negative_lengths),
               FAC_TEST(S239_frequencies_are_those_of_the_points),
               FAC_TEST(stft_is_the_transform_of_each_windowed_frame), FAC_TEST(istft_gives_the_signal_back),
-              FAC_TEST(frames_that_do_not_fit_are_refused))
+              FAC_TEST(frames_that_do_not_fit_are_refused), FAC_TEST(transforms_lie_as_what_is_transformed))

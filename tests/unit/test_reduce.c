@@ -1,6 +1,7 @@
 /* Reductions and scans against plain loops in double, over shapes that meet every walk of the engine (rows, columns, blocks,
    tiles, short runs), NaN and empty inputs, PyTorch's words for what is refused, and equality over threads. */
 #include "grad_cases.h"
+#include "dispatch/operator.h"
 
 /* ---- a reference -------------------------------------------------------------------------------------------------- */
 
@@ -541,6 +542,88 @@ static void failing_allocations_are_survived(void **state) {
     assert_ok(fac_set_num_threads(was));
 }
 
+static bool alike(fac_tensor *a, fac_tensor *b) {
+    return fac_equal(fac_isnan(a), fac_isnan(b)) && fac_equal(fac_nan_to_num(a), fac_nan_to_num(b));
+}
+
+/* Whether what becomes of rows together is what becomes of each alone; numbers are small integers, which are summed without rounding. */
+static bool rows_agree(fac_tensor *a) {
+    bool ok = true;
+    fac_cummax_result most = fac_cummax(a, 1);
+    fac_cummin_result least = fac_cummin(a, 1);
+    fac_tensor *sums = fac_cumsum(a, 1), *products = fac_cumprod(a, 1);
+    fac_tensor *sum = fac_sum(a, .dims = FAC_DIMS(1)), *product = fac_prod_dim(a, 1), *top = fac_amax(a, .dim = 1),
+               *bottom = fac_amin(a, .dim = 1);
+    for (int64_t i = 0; i < fac_tensor_size(a, 0); i++) {
+        fac_tensor *row = fac_clone(fac_select(a, 0, i));
+        fac_cummax_result row_most = fac_cummax(row, 0);
+        fac_cummin_result row_least = fac_cummin(row, 0);
+        ok = ok && alike(fac_select(most.values, 0, i), row_most.values) &&
+             alike(fac_select(least.values, 0, i), row_least.values);
+        ok = ok && fac_equal(fac_select(most.indices, 0, i), row_most.indices);
+        ok = ok && fac_equal(fac_select(least.indices, 0, i), row_least.indices);
+        ok = ok && alike(fac_select(sums, 0, i), fac_cumsum(row, 0)) &&
+             alike(fac_select(products, 0, i), fac_cumprod(row, 0));
+        ok = ok && alike(fac_select(sum, 0, i), fac_sum(row)) && alike(fac_select(product, 0, i), fac_prod(row));
+        ok = ok && alike(fac_select(top, 0, i), fac_max(row)) && alike(fac_select(bottom, 0, i), fac_min(row));
+    }
+    return ok;
+}
+
+static void rows_together_become_what_each_becomes(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_BOOL, FAC_I32, FAC_I64, FAC_BF16, FAC_F16, FAC_F32, FAC_F64};
+    static const int64_t lengths[] = {1, 3, 8, 17, 33, 64, 65, 700};
+    for (size_t i = 0; i < FAC_COUNT(dtypes); i++)
+        for (size_t j = 0; j < FAC_COUNT(lengths); j++) {
+            FAC_SCOPE(s);
+            fac_tensor *a = fac_to_dtype(fac_sub(fac_randint(4, FAC_SHAPE(13, 2 * lengths[j])), 2), dtypes[i]);
+            if (fac_dtype_is_floating(dtypes[i]))
+                a = fac_masked_fill(a, fac_eq(fac_randint(50, FAC_SHAPE(13, 2 * lengths[j])), 0), NAN);
+            fac_tensor *half = fac_slice(a, 1, .end = lengths[j]), *near = fac_contiguous(half);
+            assert_true(rows_agree(half));
+            assert_true(rows_agree(near));
+            assert_true(rows_agree(fac_slice(a, 1, .step = 2)));
+            assert_true(rows_agree(fac_t(fac_contiguous(fac_t(near)))));
+            assert_true(rows_agree(fac_t(fac_slice(fac_contiguous(fac_t(a)), 0, .end = lengths[j]))));
+            assert_no_error();
+        }
+}
+
+static fac_tensor *powsum(fac_tensor *x, double order, int64_t dim) {
+    fac_value args[] = {fac_value_tensor(x), fac_value_float(order), fac_value_ints(&dim, 1)}, result = fac_value_none();
+    fac_tensor *sums = NULL;
+    assert_ok(fac_call("aten::linalg__powsum", args, 3, &result));
+    for (int i = 0; i < 3; i++) fac_value_release(&args[i]);
+    assert_ok(fac__take_tensor(&result, &sums));
+    return fac__adopt_handle(fac__thread(), sums);
+}
+
+/* Sums of powers, and the gradients of those. */
+static void powsum_adds_powers(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_F16, FAC_BF16, FAC_F32, FAC_F64};
+    static const double orders[] = {0, 1, 2, 3};
+    for (size_t i = 0; i < FAC_COUNT(dtypes); i++)
+        for (size_t j = 0; j < FAC_COUNT(orders); j++) {
+            FAC_SCOPE(s);
+            fac_tensor *x = fac_to_dtype(fac_sub(fac_randint(4, FAC_SHAPE(3, 41)), 2), dtypes[i]);
+            fac_tensor *powers = orders[j] == 0 ? fac_to_dtype(fac_ne(x, 0), FAC_F64)
+                                                : fac_pow(fac_abs(fac_to_dtype(x, FAC_F64)), orders[j]);
+            fac_tensor *rows = powsum(x, orders[j], 1), *columns = powsum(x, orders[j], 0);
+            assert_true(fac_equal(fac_to_dtype(rows, FAC_F64), fac_sum(powers, .dims = FAC_DIMS(1))));
+            assert_true(fac_equal(fac_to_dtype(columns, FAC_F64), fac_sum(powers, .dims = FAC_DIMS(0))));
+            if (dtypes[i] != FAC_F64) continue;
+            fac_set_requires_grad(x, true);
+            assert_ok(fac_backward(fac_sum(powsum(x, orders[j], 1))));
+            fac_tensor *slope = orders[j] == 0
+                                    ? fac_zeros_like(x)
+                                    : fac_mul(fac_mul(fac_sgn(x), fac_pow(fac_abs(x), orders[j] - 1)), orders[j]);
+            assert_true(fac_equal(fac_grad_of(x), fac_detach(slope)));
+            assert_no_error();
+        }
+}
+
 FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agree_with_loops),
               FAC_TEST(folds_of_bf16_agree_with_loops), FAC_TEST(variances_agree_with_loops),
               FAC_TEST(variance_survives_a_large_mean), FAC_TEST(long_sums_do_not_lose_what_is_added),
@@ -552,4 +635,5 @@ FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agr
               FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops),
               FAC_TEST(scans_of_many_lines_are_those_of_each), FAC_TEST(softmax_agrees_with_loops),
               FAC_TEST(softmax_of_large_and_infinite_numbers), FAC_TEST(results_do_not_depend_on_the_number_of_threads),
-              FAC_TEST(failing_allocations_are_survived))
+              FAC_TEST(failing_allocations_are_survived), FAC_TEST(rows_together_become_what_each_becomes),
+              FAC_TEST(powsum_adds_powers))

@@ -50,6 +50,65 @@ static void sort_works_along_any_dimension(void **state) {
     assert_values(fac_msort(a), 1, 1, 0, 3, 3, 2);
 }
 
+/* Whether what is made of rows together is what is made of each alone. */
+static bool rows_agree(fac_tensor *a) {
+    bool ok = true;
+    fac_sort_result all = fac_sort(a, .dim = 1), down = fac_sort(a, .dim = 1, .descending = true);
+    fac_median_dim_result middle = fac_median_dim(a, 1);
+    fac_mode_result often = fac_mode(a, .dim = 1);
+    fac_kthvalue_result second = fac_kthvalue(a, 2, .dim = 1);
+    fac_topk_result top = fac_topk(a, 2, .dim = 1);
+    for (int64_t i = 0; i < fac_tensor_size(a, 0); i++) {
+        fac_tensor *row = fac_clone(fac_select(a, 0, i));
+        ok = ok && fac_equal(fac_select(all.indices, 0, i), fac_sort(row).indices);
+        ok = ok && fac_equal(fac_select(down.indices, 0, i), fac_sort(row, .descending = true).indices);
+        ok = ok && fac_equal(fac_gather(row, 0, fac_select(down.indices, 0, i)), fac_select(down.values, 0, i)) |
+                       fac_is_nonzero(fac_any(fac_isnan(row)));
+        ok = ok && fac_equal(fac_select(middle.indices, 0, i), fac_median_dim(row, 0).indices);
+        ok = ok && fac_equal(fac_select(often.indices, 0, i), fac_mode(row, .dim = 0).indices);
+        ok = ok && fac_equal(fac_select(second.indices, 0, i), fac_kthvalue(row, 2, .dim = 0).indices);
+        ok = ok && fac_equal(fac_select(top.indices, 0, i), fac_topk(row, 2, .dim = 0).indices);
+    }
+    return ok;
+}
+
+static void sort_of_rows_together_is_that_of_each(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_U8, FAC_I64, FAC_BF16, FAC_F32, FAC_F64};
+    static const int64_t lengths[] = {2, 3, 8, 24, 25, 70};
+    for (size_t i = 0; i < FAC_COUNT(dtypes); i++)
+        for (size_t j = 0; j < FAC_COUNT(lengths); j++) {
+            FAC_SCOPE(s);
+            fac_tensor *a = fac_to_dtype(fac_randint(6, FAC_SHAPE(45, lengths[j])), dtypes[i]);
+            if (fac_dtype_is_floating(dtypes[i])) a = fac_div(a, fac_remainder(a, 3)); /* NaN and infinity */
+            assert_true(rows_agree(a));
+            assert_true(rows_agree(fac_t(fac_contiguous(fac_t(a)))));
+        }
+}
+
+/* Keys of 64 bits of which the higher half, the lower half, or bits in the middle tell many apart. */
+static void sort_of_long_keys_tells_all_bits_apart(void **state) {
+    (void)state;
+    static const int64_t low[] = {1, 1, 1000, 7}, high[] = {1, 60, 3, 1 << 20},
+                         step[] = {3, (int64_t)1 << 40, (int64_t)1 << 33, 129};
+    for (size_t i = 0; i < FAC_COUNT(low); i++) {
+        FAC_SCOPE(s);
+        fac_tensor *many = fac_mul(fac_randint(high[i], FAC_SHAPE(3000), .dtype = FAC_I64), step[i]);
+        fac_tensor *a = fac_sub(fac_add(many, fac_randint(low[i], FAC_SHAPE(3000), .dtype = FAC_I64)), 900);
+        fac_sort_result r = fac_sort(a);
+        fac_tensor *x = fac_slice(r.values, 0, .end = 2999), *y = fac_slice(r.values, 0, .start = 1);
+        fac_tensor *at = fac_slice(r.indices, 0, .end = 2999), *then = fac_slice(r.indices, 0, .start = 1);
+        fac_tensor *ordered = fac_logical_or(fac_lt(x, y), fac_logical_and(fac_eq(x, y), fac_lt(at, then)));
+        assert_true(fac_is_nonzero(fac_all(ordered)));
+        assert_true(fac_equal(fac_gather(a, 0, r.indices), r.values));
+        for (int64_t k = 1; k < 3000; k = k * 3 + 1) {
+            assert_int_equal(fac_item_int(fac_kthvalue(a, k).indices), fac_item_int(fac_select(r.indices, 0, k - 1)));
+            assert_true(fac_equal(fac_topk(a, k, .largest = false).indices, fac_slice(r.indices, 0, .end = k)));
+        }
+        assert_no_error();
+    }
+}
+
 /* ---- selection ---- */
 
 static void sort_topk_kthvalue_and_median(void **state) {
@@ -168,9 +227,63 @@ static void topk_of_equal_values_takes_the_first_in_order(void **state) {
         }
 }
 
+/* Runs among many elements of every width; a NaN is a run of its own. */
+static void unique_consecutive_finds_where_runs_begin(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_BOOL, FAC_I16, FAC_I32, FAC_I64, FAC_F32, FAC_F64, FAC_BF16};
+    static const int64_t lengths[] = {1, 9, 17, 1000};
+    for (size_t i = 0; i < FAC_COUNT(dtypes); i++)
+        for (size_t j = 0; j < FAC_COUNT(lengths); j++) {
+            FAC_SCOPE(s);
+            const int64_t n = lengths[j];
+            fac_tensor *x = fac_to_dtype(fac_sub(fac_randint(3, FAC_SHAPE(n)), 1), dtypes[i]);
+            if (fac_dtype_is_floating(dtypes[i])) x = fac_div(x, x); /* 1 and NaN */
+            fac_unique_consecutive_result r = fac_unique_consecutive(x, .return_inverse = true, .return_counts = true);
+            fac_tensor *begins = fac_ones(FAC_SHAPE(n), .dtype = FAC_BOOL);
+            if (n > 1) {
+                fac_tensor *later = fac_slice(begins, 0, .start = 1);
+                fac_copy_(later, fac_ne(fac_slice(x, 0, .start = 1), fac_slice(x, 0, .end = n - 1)));
+            }
+            fac_tensor *first = fac_masked_select(x, begins);
+            assert_true(fac_equal(fac_isnan(r.output), fac_isnan(first)));
+            assert_true(fac_equal(fac_nan_to_num(r.output), fac_nan_to_num(first)));
+            assert_true(fac_equal(r.inverse, fac_sub(fac_cumsum(begins, 0), 1)));
+            assert_true(fac_equal(r.counts, fac_bincount(r.inverse)));
+            assert_true(fac_equal(fac_isnan(fac_unique_consecutive(x).output), fac_isnan(first)));
+            assert_no_error();
+        }
+}
+
+/* Places of many values, those at the ends and NaN among them. */
+static void searchsorted_counts_what_is_below(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {1, 2, 7, 64, 1001};
+    for (size_t j = 0; j < FAC_COUNT(lengths); j++)
+        for (int narrow = 0; narrow < 2; narrow++) {
+            FAC_SCOPE(s);
+            fac_tensor *keys =
+                fac_sort(fac_to_dtype(fac_randint(30, FAC_SHAPE(3, lengths[j])), FAC_F64), .dim = 1).values;
+            fac_tensor *v = fac_sub(fac_to_dtype(fac_randint(34, FAC_SHAPE(3, 45)), FAC_F64), 2);
+            fac_tensor *below = fac_sum(fac_lt(fac_unsqueeze(keys, 1), fac_unsqueeze(v, 2)), .dims = FAC_DIMS(2));
+            fac_tensor *upto = fac_sum(fac_le(fac_unsqueeze(keys, 1), fac_unsqueeze(v, 2)), .dims = FAC_DIMS(2));
+            assert_true(fac_equal(fac_to_dtype(fac_searchsorted(keys, v, .out_int32 = narrow), FAC_I64), below));
+            assert_true(
+                fac_equal(fac_to_dtype(fac_searchsorted(keys, v, .out_int32 = narrow, .right = true), FAC_I64), upto));
+            assert_true(
+                fac_equal(fac_searchsorted(fac_select(keys, 0, 1), fac_select(v, 0, 1)), fac_select(below, 0, 1)));
+            fac_tensor *nan = fac_full(FAC_SHAPE(3, 2), NAN, .dtype = FAC_F64);
+            for (int right = 0; right < 2; right++)
+                assert_values(fac_searchsorted(keys, nan, .right = right != 0), lengths[j], lengths[j], lengths[j],
+                              lengths[j], lengths[j], lengths[j]);
+            assert_no_error();
+        }
+}
+
 FAC_TEST_MAIN(FAC_TEST(topk_of_equal_values_takes_the_first_in_order), FAC_TEST(sort_orders_nan_last_and_keeps_ties),
               FAC_TEST(sort_of_every_dtype_is_a_permutation_in_order), FAC_TEST(sort_works_along_any_dimension),
               FAC_TEST(sort_topk_kthvalue_and_median), FAC_TEST(sort_topk_agrees_with_sort),
               FAC_TEST(sort_searches_and_finds_unique_values), FAC_TEST(sort_does_not_depend_on_threads),
               FAC_TEST(sort_gradients_agree_with_differences), FAC_TEST(unique_gradient_fails_on_the_way_back),
-              FAC_TEST(sort_survives_failing_allocations))
+              FAC_TEST(sort_survives_failing_allocations), FAC_TEST(sort_of_rows_together_is_that_of_each),
+              FAC_TEST(sort_of_long_keys_tells_all_bits_apart), FAC_TEST(unique_consecutive_finds_where_runs_begin),
+              FAC_TEST(searchsorted_counts_what_is_below))

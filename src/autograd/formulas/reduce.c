@@ -175,6 +175,16 @@ fac_tensor *norm_grad(fac_tensor *grad, fac_tensor *self, fac_scalar ord, fac_te
     return isinf(p) ? extreme_norm_grad(g, self, norm, dim) : power_norm_grad(g, self, p, norm);
 }
 
+fac_tensor *powsum_grad(fac_tensor *grad, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim) {
+    const double p = fac__scalar_f64(ord);
+    fac_tensor *g = restored(grad, self->ndim, dim, keepdim);
+    if (p == 0) return fac__s_zeros_like(self, 0, 0, (fac_device){0}, (fac_opt_num){0}, 0);
+    if (p == 1) return mul(fac__s_sgn(self), g);
+    if (p == 2) return mul(self, fac__s_mul_Scalar(g, fac_scalar_i_(2)));
+    fac_tensor *power = fac__s_pow_Tensor_Scalar(fac__s_abs(self), fac_scalar_f_(p - 1));
+    return mul(mul(fac__s_sgn(self), power), fac__s_mul_Scalar(g, fac_scalar_f_(p)));
+}
+
 fac_tensor *logsumexp_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result, fac_ints dim, bool keepdim) {
     fac_tensor *weights = fac__s_exp(sub(self, restored(result, self->ndim, dim, keepdim)));
     return mul(restored(grad, self->ndim, dim, keepdim), conj_if_complex(weights));

@@ -84,23 +84,6 @@ fac_status _is_any_true_composite(const fac_call_info *c, fac_tensor *self, fac_
     return fac__c_any(self, out);
 }
 
-fac_status linalg__powsum_composite(const fac_call_info *c, fac_tensor *self, fac_scalar ord, fac_ints dim,
-                                    bool keepdim, fac_dtype dtype, fac_tensor **out) {
-    (void)c;
-    FAC_CHECK(!is_integral(self), FAC_ERR_DTYPE, "linalg__powsum expects floating or complex elements, got %s",
-              fac_dtype_name((fac_dtype)self->dtype));
-    FAC_CHECK(ord.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "ord must not be complex");
-    FAC_SCOPE(s);
-    fac_tensor *x = dtype == FAC_DTYPE_DEFAULT ? self : cast(self, dtype);
-    if (x && fac__scalar_is(ord, 2) && !fac_dtype_is_complex((fac_dtype)x->dtype))
-        return fac__give(out, fac__s_sum_dim_IntList(mul(x, x), dim, keepdim, FAC_DTYPE_DEFAULT));
-    x = x ? fac__s_abs(x) : NULL;
-    if (!x) return fac_error();
-    fac_tensor *powers = fac__scalar_is(ord, 0) ? cast(fac__s_ne_Scalar(x, fac_scalar_i_(0)), (fac_dtype)x->dtype)
-                                                : fac__s_pow_Tensor_Scalar(x, ord);
-    return fac__give(out, fac__s_sum_dim_IntList(powers, dim, keepdim, FAC_DTYPE_DEFAULT));
-}
-
 /* ---- softmax of a part --------------------------------------------------------------------------------------------------------- */
 
 /* The mask in sizes that broadcast to self's: [l, l] and [b, l] of scores [b, h, l, l]. */

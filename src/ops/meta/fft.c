@@ -33,7 +33,9 @@ fac_status fft_c2c_meta(fac_structured *s, fac_tensor *self, fac_ints dim, int64
     int64_t last;
     FAC_TRY(need_complex(self));
     FAC_TRY(check(self, dim, normalization, &last));
-    return declare(s, self, self->sizes, (fac_dtype)self->dtype);
+    /* As self lies: so lines are as near each other on the way out as on the way in. */
+    FAC_TRY(fac_out_declare_like(s, 0, self, (fac_dtype)self->dtype));
+    return fac_out_check_overlap(s, 0, self, false);
 }
 
 fac_status fft_r2c_meta(fac_structured *s, fac_tensor *self, fac_ints dim, int64_t normalization, bool onesided) {

@@ -252,6 +252,21 @@ fac_status vector_norm_meta(fac_structured *s, fac_tensor *self, fac_scalar ord,
     return declare_reduced(s, 0, self, mask, keepdim, fac__real_of(d));
 }
 
+fac_status powsum_meta(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim,
+                       fac_dtype dtype) {
+    uint64_t mask;
+    const fac_dtype d = dtype ? dtype : dtype_of(self);
+    FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE, "linalg__powsum expects floating or complex elements, got %s",
+              fac_dtype_name(dtype_of(self)));
+    FAC_CHECK(ord.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "ord must not be complex");
+    FAC_CHECK(is_float(d) && fac_dtype_is_complex(d) == fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE,
+              "linalg__powsum: dtype should be %s for %s inputs, but got %s",
+              fac_dtype_is_complex(dtype_of(self)) ? "complex" : "real",
+              fac_dtype_is_complex(dtype_of(self)) ? "complex" : "real", fac_dtype_name(d));
+    FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
+    return declare_reduced(s, 0, self, mask, keepdim, fac__real_of(d));
+}
+
 fac_status logsumexp_meta(fac_structured *s, fac_tensor *self, fac_ints dim, bool keepdim) {
     uint64_t mask;
     fac_dtype d = dtype_of(self);
@@ -302,6 +317,17 @@ fac_reduction fac__mean_as(const fac_structured *s, const fac_tensor *self, fac_
     r.finish = FAC_FINISH_DIV;
     r.finish_p = 1; /* beside a size of zero the others' product may be beyond 64 bits */
     for (int d = 0; d < self->ndim; d++) r.finish_p *= fac__carried_mask(s) >> d & 1 ? (double)self->sizes[d] : 1;
+    return r;
+}
+
+fac_reduction fac__powsum_as(const fac_structured *s, double p) {
+    fac_reduction r = {.kind = kind_of(s), .map = FAC_MAP_POW, .p = p};
+    if (p == 0)
+        r.map = FAC_MAP_NONZERO, r.kind = FAC_ACC_I64;
+    else if (p == 1)
+        r.map = FAC_MAP_ABS;
+    else if (p == 2)
+        r.map = FAC_MAP_SQUARE;
     return r;
 }
 

@@ -23,5 +23,6 @@ static inline uint64_t fac__carried_mask(const fac_structured *s) { return (uint
 fac_reduction fac__fold_as(const fac_structured *s, const fac_tensor *self, fac_fold_op op, fac_dtype dtype);
 fac_reduction fac__mean_as(const fac_structured *s, const fac_tensor *self, fac_dtype dtype);
 fac_reduction fac__norm_as(const fac_structured *s, double order);
+fac_reduction fac__powsum_as(const fac_structured *s, double order);
 
 #endif

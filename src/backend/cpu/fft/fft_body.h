@@ -489,6 +489,16 @@ static FAC_ALWAYS_INLINE int64_t X(next_square)(int64_t i, int64_t n) {
 #if FAC_VECTOR_BYTES == 64
 /* Lines of fewer points than there are lanes. */
 static void X(load_few)(T *x, const VIEW *v, int64_t n) {
+    if (2 * n <= LANES) { /* a vector each */
+        VT part[LANES];
+#pragma GCC unroll 16
+        for (int lane = 0; lane < LANES; lane++) part[lane] = X(load_first)(v->at[lane < v->lanes ? lane : 0], 2 * n);
+        TRANSPOSE(part);
+#pragma GCC unroll 16
+        for (int k = 0; k < LANES / 2; k++)
+            if (k < n) X(put)(x, k, X(maybe_exchanged)((CV){part[2 * k], part[2 * k + 1]}, v->exchange));
+        return;
+    }
     T room[LANES * POINT], *at[LANES];
     for (int lane = 0; lane < LANES; lane++) {
         const T *from = v->at[lane < v->lanes ? lane : 0];
@@ -502,6 +512,19 @@ static void X(load_few)(T *x, const VIEW *v, int64_t n) {
 }
 static void X(store_few)(const T *x, const VIEW *v, int64_t n, T scale) {
     const VT s = SPLAT(scale);
+    if (2 * n <= LANES) {
+        VT part[LANES];
+#pragma GCC unroll 16
+        for (int k = 0; k < LANES / 2; k++) {
+            const CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, k < n ? k : 0), v->exchange), s);
+            part[2 * k] = a.re, part[2 * k + 1] = a.im;
+        }
+        TRANSPOSE(part);
+#pragma GCC unroll 16
+        for (int lane = 0; lane < LANES; lane++)
+            if (lane < v->lanes) X(store_first)(v->at[lane], part[lane], 2 * n);
+        return;
+    }
     VT re[LANES] = {0}, im[LANES] = {0};
     for (int k = 0; k < n; k++) {
         const CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, k), v->exchange), s);

@@ -62,23 +62,31 @@ static fac_status job_open(job *j, fac_tensor *x, fac_tensor *y, fac_tensor *dy,
     return job_alloc(j);
 }
 
-/* Element c of a parameter, `otherwise` if there is none. Where samples are few, these are most of the work: floats are read as such. */
-static double parameter(const fac_tensor *t, int64_t c, double otherwise) {
-    if (!t) return otherwise;
-    if (t->dtype == FAC_F32) return (double)((const float *)fac__data(t))[c * t->strides[0]];
-    double v;
-    fac__tile_load(FAC_ACC_F64, &v, (const char *)fac__data(t) + c * t->strides[0] * fac__item_size(t),
-                   (fac_dtype)t->dtype, 1, 1);
-    return v;
+/* Where samples are few, parameters are most of the work: SOME channels' at a time are doubles. */
+enum { SOME = 256 };
+typedef double some[SOME];
+
+/* Elements [c, c + n) of a parameter, `otherwise` if there is none. */
+static void parameters(const fac_tensor *t, int64_t c, int64_t n, double otherwise, double *out) {
+    if (t)
+        fac__tile_load(FAC_ACC_F64, out, (const char *)fac__data(t) + c * t->strides[0] * fac__item_size(t),
+                       (fac_dtype)t->dtype, t->strides[0], n);
+    else
+        for (int64_t i = 0; i < n; i++) out[i] = otherwise;
 }
 
-static void parameter_set(fac_tensor *t, int64_t c, double v) {
-    if (!t) return;
-    if (t->dtype == FAC_F32)
-        ((float *)fac__data(t))[c * t->strides[0]] = (float)v;
-    else
-        fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + c * t->strides[0] * fac__item_size(t),
-                        (fac_dtype)t->dtype, 1, 1);
+static void parameters_set(fac_tensor *t, int64_t c, int64_t n, const double *v) {
+    if (t)
+        fac__tile_store(FAC_ACC_F64, v, (char *)fac__data(t) + c * t->strides[0] * fac__item_size(t),
+                        (fac_dtype)t->dtype, t->strides[0], n);
+}
+
+/* The same of values per channel in the kind. */
+static void kind_get(const job *j, void *p, int64_t c, int64_t n, double *out) {
+    fac__tile_load(FAC_ACC_F64, out, fac__acc_at(j->kind, p, c), (fac_dtype)fac__acc_dtype[j->kind], 1, n);
+}
+static void kind_set(const job *j, void *p, int64_t c, int64_t n, const double *v) {
+    fac__tile_store(FAC_ACC_F64, v, fac__acc_at(j->kind, p, c), (fac_dtype)fac__acc_dtype[j->kind], 1, n);
 }
 
 /* Room for the rows that have to be converted. */
@@ -195,24 +203,38 @@ static fac_status channel_sums(job *j) {
 /* Moves running statistics towards the mean and the biased variance of the batch. */
 static void run_along(fac_tensor *x, fac_tensor *mean, fac_tensor *var, fac_tensor *running_mean,
                       fac_tensor *running_var, double momentum) {
-    double n = (double)(x->numel / fac__max(1, x->sizes[1]));
-    for (int64_t c = 0; c < x->sizes[1]; c++) {
-        double m = parameter(mean, c, 0), v = parameter(var, c, 0) * (n / (n - 1));
-        parameter_set(running_mean, c, (1 - momentum) * parameter(running_mean, c, 0) + momentum * m);
-        parameter_set(running_var, c, (1 - momentum) * parameter(running_var, c, 0) + momentum * v);
+    const double count = (double)(x->numel / fac__max(1, x->sizes[1])), unbiased = count / (count - 1);
+    fac_tensor *const now[2] = {mean, var}, *const running[2] = {running_mean, running_var};
+    some was, is;
+    for (int k = 0; k < 2; k++) {
+        for (int64_t c = 0; running[k] && c < x->sizes[1]; c += SOME) {
+            const int64_t n = fac__min(SOME, x->sizes[1] - c);
+            parameters(now[k], c, n, 0, is);
+            parameters(running[k], c, n, 0, was);
+            for (int64_t i = 0; i < n; i++)
+                was[i] = (1 - momentum) * was[i] + momentum * (k ? is[i] * unbiased : is[i]);
+            parameters_set(running[k], c, n, was);
+        }
     }
 }
 
-static double deviation_inverse(const fac_tensor *var, int64_t c, double eps) {
-    return 1.0 / sqrt(parameter(var, c, 0) + eps);
+static void deviation_inverses(const fac_tensor *var, int64_t c, int64_t n, double eps, double *out) {
+    parameters(var, c, n, 0, out);
+    FAC_ISA_PICK(fac__root_inverses)(out, eps, n);
 }
 
 static void forward_coefficients(job *j, fac_tensor *weight, fac_tensor *bias, fac_tensor *mean, fac_tensor *var,
                                  double eps) {
-    for (int64_t c = 0; c < j->channels; c++) {
-        double p = deviation_inverse(var, c, eps) * parameter(weight, c, 1);
-        fac__acc_set(j->kind, j->p, c, p);
-        fac__acc_set(j->kind, j->r, c, parameter(bias, c, 0) - parameter(mean, c, 0) * p);
+    some p, w, b, m;
+    for (int64_t c = 0; c < j->channels; c += SOME) {
+        const int64_t n = fac__min(SOME, j->channels - c);
+        deviation_inverses(var, c, n, eps, p);
+        parameters(weight, c, n, 1, w);
+        parameters(bias, c, n, 0, b);
+        parameters(mean, c, n, 0, m);
+        for (int64_t i = 0; i < n; i++) p[i] *= w[i], b[i] -= m[i] * p[i];
+        kind_set(j, j->p, c, n, p);
+        kind_set(j, j->r, c, n, b);
     }
 }
 
@@ -239,9 +261,15 @@ static fac_status room_for(fac_tensor *saved, fac_tensor **room) {
 }
 
 static void save(fac_structured *s, fac_tensor *mean, fac_tensor *var, double eps) {
-    for (int64_t c = 0; c < mean->numel; c++) {
-        if (mean != s->out[1]) parameter_set(s->out[1], c, parameter(mean, c, 0));
-        parameter_set(s->out[2], c, deviation_inverse(var, c, eps));
+    some v;
+    for (int64_t c = 0; c < mean->numel; c += SOME) {
+        const int64_t n = fac__min(SOME, mean->numel - c);
+        if (mean != s->out[1]) {
+            parameters(mean, c, n, 0, v);
+            parameters_set(s->out[1], c, n, v);
+        }
+        deviation_inverses(var, c, n, eps, v);
+        parameters_set(s->out[2], c, n, v);
     }
 }
 
@@ -274,23 +302,38 @@ fac_status native_batch_norm_cpu(fac_structured *s, fac_tensor *input, fac_tenso
 
 static void backward_coefficients(job *j, fac_tensor *weight, fac_tensor *invstd, fac_tensor *var, bool train,
                                   double eps, fac_tensor *dweight, fac_tensor *dbias) {
-    double n = (double)j->per_channel;
-    for (int64_t c = 0; c < j->channels; c++) {
-        double s = train ? parameter(invstd, c, 0) : 1.0 / sqrt(parameter(var, c, 0) + eps);
-        double p = s * parameter(weight, c, 1), k = train ? j->dot[c] * s * s / n : 0.0,
-               mean = fac__acc_get(j->kind, j->mean, c);
-        fac__acc_set(j->kind, j->p, c, p);
-        fac__acc_set(j->kind, j->q, c, -p * k);
-        fac__acc_set(j->kind, j->r, c, train ? p * (k * mean - j->sum[c] / n) : 0.0);
-        parameter_set(dweight, c, j->dot[c] * s);
-        parameter_set(dbias, c, j->sum[c]);
+    const double count = (double)j->per_channel;
+    some s, p, q, r, mean;
+    for (int64_t c = 0; c < j->channels; c += SOME) {
+        const int64_t n = fac__min(SOME, j->channels - c);
+        const double *sum = j->sum + c, *dot = j->dot + c;
+        if (train)
+            parameters(invstd, c, n, 0, s);
+        else
+            deviation_inverses(var, c, n, eps, s);
+        parameters(weight, c, n, 1, p);
+        kind_get(j, j->mean, c, n, mean);
+        for (int64_t i = 0; i < n; i++) {
+            const double k = train ? dot[i] * s[i] * s[i] / count : 0.0;
+            p[i] *= s[i];
+            q[i] = -p[i] * k;
+            r[i] = train ? p[i] * (k * mean[i] - sum[i] / count) : 0.0;
+            s[i] *= dot[i];
+        }
+        kind_set(j, j->p, c, n, p);
+        kind_set(j, j->q, c, n, q);
+        kind_set(j, j->r, c, n, r);
+        parameters_set(dweight, c, n, s);
+        parameters_set(dbias, c, n, sum);
     }
 }
 
 /* Zero gradients of the parameters, for an empty batch. */
 static fac_status no_gradient(fac_tensor *const *out) {
+    const some zeros = {0};
     for (int i = 1; i < 3; i++) {
-        for (int64_t c = 0; out[i] && c < out[i]->numel; c++) parameter_set(out[i], c, 0);
+        for (int64_t c = 0; out[i] && c < out[i]->numel; c += SOME)
+            parameters_set(out[i], c, fac__min(SOME, out[i]->numel - c), zeros);
     }
     return FAC_OK;
 }
@@ -307,7 +350,12 @@ fac_status native_batch_norm_backward_cpu(fac_structured *s, fac_tensor *grad_ou
     fac_status st = points ? fac__lying_like_below(grad_out, input, &dy) : FAC_OK;
     if (st == FAC_OK) st = job_open(&j, input, s->out[0], points ? dy : grad_out, points);
     if (st == FAC_OK) {
-        for (int64_t c = 0; c < j.channels; c++) fac__acc_set(j.kind, j.mean, c, parameter(mean, c, 0));
+        some v;
+        for (int64_t c = 0; c < j.channels; c += SOME) {
+            const int64_t n = fac__min(SOME, j.channels - c);
+            parameters(mean, c, n, 0, v);
+            kind_set(&j, j.mean, c, n, v);
+        }
         st = channel_sums(&j);
     }
     if (st == FAC_OK) {

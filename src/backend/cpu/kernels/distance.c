@@ -102,12 +102,12 @@ static distances plan(fac_tensor *x1, fac_tensor *x2, double p) {
         int64_t k = 0, depth;                                                                                     \
         do {                                                                                                      \
             depth = fac__min(DEPTH, j->depth - k);                                                                \
-            for (int64_t i = 0; i < depth && n < STRIP; i++)                                                      \
+            for (int64_t i = 0; i < depth && n < STRIP && k == 0; i++)                                            \
                 memset(strip + i * STRIP + n, 0, (size_t)(STRIP - n) * sizeof(T));                                \
             fac__transpose_block(sizeof(T), (char *)strip, sizeof(T), STRIP * sizeof(T), (const char *)(x2 + k),  \
                                  j->depth * (int64_t)sizeof(T), depth, n);                                        \
             FAC_ISA_PICK(ADD)                                                                                     \
-            (j->metric, j->p, x1 + k, rows, j->depth, strip, depth, acc, acc_ld,                                  \
+            (j->metric, j->p, x1 + k, rows, j->depth, strip, n, depth, acc, acc_ld,                               \
              (fac_distance_part){k == 0, k + depth == j->depth});                                                 \
             k += depth;                                                                                           \
         } while (k < j->depth);                                                                                   \
@@ -215,26 +215,36 @@ static double factor(const distances *j, double grad, double dist) {
     return grad / (j->metric == FAC_METRIC_SQUARE ? dist : pow(dist, j->p - 1));
 }
 
-/* Room for one point: the gradients and the distances of its pairs. */
-#define BACK(T)                                                                                                    \
-    static void prepare_##T(const distances *j, const T *grad, const T *dist, int64_t i, T *by, T *to) {           \
-        for (int64_t k = 0; k < j->n2; k++) {                                                                      \
-            int64_t from = i * j->n2 + k;                                                                          \
-            if (j->pairs) from = k > i ? pair_of(j->n1, i) + k - i - 1 : pair_of(j->n1, k) + i - k - 1;            \
-            const bool self = j->pairs && k == i;                                                                  \
-            to[k] = self ? 0 : dist[from];                                                                         \
-            by[k] = self ? 0 : (T)factor(j, (double)grad[from], (double)dist[from]);                               \
-        }                                                                                                          \
-    }                                                                                                              \
-    static void back_##T(const distances *j, const fac_cursor *c, int64_t i, T *room) {                            \
-        const T *x1 = (const T *)(const void *)j->x1 + c->offset[1],                                               \
-                *x2 = (const T *)(const void *)j->x2 + c->offset[2];                                               \
-        const T *grad = (const T *)(const void *)j->grad + c->offset[3];                                           \
-        const T *dist = (const T *)(const void *)j->dist + c->offset[4];                                           \
-        T *out = (T *)(void *)j->out + c->offset[0];                                                               \
-        prepare_##T(j, grad, dist, i, room, room + j->n2);                                                         \
-        BACK_##T(j->metric, j->p, x1 + i * j->depth, x2, j->n2, j->depth, room, room + j->n2, out + i * j->depth); \
+/* Room for some points: the gradients and the distances of their pairs. */
+enum { POINTS_BACK = 4 };
+#define BACK(T)                                                                                                   \
+    static void prepare_##T(const distances *j, const T *grad, const T *dist, int64_t i, T *by, T *to) {          \
+        if (!j->pairs && j->metric == FAC_METRIC_SQUARE) {                                                        \
+            RATIO_##T(grad + i * j->n2, dist + i * j->n2, j->n2, by);                                             \
+            return;                                                                                               \
+        }                                                                                                         \
+        for (int64_t k = 0; k < j->n2; k++) {                                                                     \
+            int64_t from = i * j->n2 + k;                                                                         \
+            if (j->pairs) from = k > i ? pair_of(j->n1, i) + k - i - 1 : pair_of(j->n1, k) + i - k - 1;           \
+            const bool self = j->pairs && k == i;                                                                 \
+            to[k] = self ? 0 : dist[from];                                                                        \
+            by[k] = self                             ? 0                                                          \
+                    : j->metric == FAC_METRIC_SQUARE ? grad[from]                                                 \
+                                                     : (T)factor(j, (double)grad[from], (double)dist[from]);      \
+        }                                                                                                         \
+        if (j->metric == FAC_METRIC_SQUARE) RATIO_##T(by, to, j->n2, by);                                         \
+    }                                                                                                             \
+    static void back_##T(const distances *j, const fac_cursor *c, int64_t i, int64_t points, T *room) {           \
+        const T *x1 = (const T *)(const void *)j->x1 + c->offset[1],                                              \
+                *x2 = (const T *)(const void *)j->x2 + c->offset[2];                                              \
+        const T *grad = (const T *)(const void *)j->grad + c->offset[3];                                          \
+        const T *dist = (const T *)(const void *)j->dist + c->offset[4];                                          \
+        T *out = (T *)(void *)j->out + c->offset[0], *to = room + POINTS_BACK * j->n2;                            \
+        for (int64_t k = 0; k < points; k++) prepare_##T(j, grad, dist, i + k, room + k * j->n2, to + k * j->n2); \
+        BACK_##T(j->metric, j->p, x1 + i * j->depth, points, x2, j->n2, j->depth, room, to, out + i * j->depth);  \
     }
+#define RATIO_float FAC_ISA_PICK(fac__distance_ratio_f32)
+#define RATIO_double FAC_ISA_PICK(fac__distance_ratio_f64)
 #define BACK_float FAC_ISA_PICK(fac__distance_back_f32)
 #define BACK_double FAC_ISA_PICK(fac__distance_back_f64)
 BACK(float)
@@ -242,13 +252,15 @@ BACK(double)
 
 static fac_status backward_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const distances *j = ctx;
-    for (int64_t r = begin; r < end; r++) {
+    for (int64_t r = begin, points; r < end; r += points) {
+        const int64_t i = r % j->n1;
         fac_cursor c;
+        points = fac__min(fac__min(POINTS_BACK, end - r), j->n1 - i);
         fac__nest_seek(&j->batch, 5, r / j->n1, &c);
         if (j->wide)
-            back_double(j, &c, r % j->n1, scratch);
+            back_double(j, &c, i, points, scratch);
         else
-            back_float(j, &c, r % j->n1, scratch);
+            back_float(j, &c, i, points, scratch);
     }
     return FAC_OK;
 }
@@ -257,7 +269,7 @@ static fac_status run_backward(distances *j, fac_tensor *out) {
     fac_tensor *room;
     int64_t bytes;
     if (j->n2 == 0) return fac__cpu_fill(out, fac_scalar_i_(0));
-    FAC_CHECK(fac__mul(j->n2, 2 * (int64_t)j->item, &bytes), FAC_ERR_OVERFLOW, "too many points");
+    FAC_CHECK(fac__mul(j->n2, 2 * POINTS_BACK * (int64_t)j->item, &bytes), FAC_ERR_OVERFLOW, "too many points");
     FAC_TRY(begin_output(out, j, &room));
     j->out = fac__data(room);
     fac_status st =

@@ -21,21 +21,26 @@ typedef struct fac_distance_part {
 } fac_distance_part;
 
 /* Points x1 [rows, depth] and a strip of x2, packed as [depth, STRIP]: adds what their differences make to acc [rows, STRIP], whose rows
-   are acc_ld apart. */
+   are acc_ld apart. At least so many columns are summed up. */
 FAC_ISA_DECLARE(void, fac__distance_add_f32,
-                (fac_metric m, double p, const float *x1, int64_t rows, int64_t ld, const float *strip, int64_t depth,
-                 float *acc, int64_t acc_ld, fac_distance_part part));
+                (fac_metric m, double p, const float *x1, int64_t rows, int64_t ld, const float *strip, int64_t columns,
+                 int64_t depth, float *acc, int64_t acc_ld, fac_distance_part part));
 FAC_ISA_DECLARE(void, fac__distance_add_f64,
-                (fac_metric m, double p, const double *x1, int64_t rows, int64_t ld, const double *strip, int64_t depth,
-                 double *acc, int64_t acc_ld, fac_distance_part part));
+                (fac_metric m, double p, const double *x1, int64_t rows, int64_t ld, const double *strip,
+                 int64_t columns, int64_t depth, double *acc, int64_t acc_ld, fac_distance_part part));
 
-/* out[depth] = the gradient for one point x of its distances to the rows of y [n, depth]: the sum over i of by[i] times what p makes
-   of x - y[i]. `by` is the gradient over the distance to the power p - 1, or the gradient; dist serves FAC_METRIC_MOST. */
+/* out[points, depth] = the gradients for points x of their distances to the rows of y [n, depth]: the sums over i of by[i] times what p
+   makes of x - y[i]. `by` [points, n] is the gradient over the distance to the power p - 1, or the gradient; dist, likewise, serves
+   FAC_METRIC_MOST. */
 FAC_ISA_DECLARE(void, fac__distance_back_f32,
-                (fac_metric m, double p, const float *x, const float *y, int64_t n, int64_t depth, const float *by,
-                 const float *dist, float *out));
+                (fac_metric m, double p, const float *x, int64_t points, const float *y, int64_t n, int64_t depth,
+                 const float *by, const float *dist, float *out));
 FAC_ISA_DECLARE(void, fac__distance_back_f64,
-                (fac_metric m, double p, const double *x, const double *y, int64_t n, int64_t depth, const double *by,
-                 const double *dist, double *out));
+                (fac_metric m, double p, const double *x, int64_t points, const double *y, int64_t n, int64_t depth,
+                 const double *by, const double *dist, double *out));
+
+/* by[i] = grad[i] / dist[i], 0 where the distance is. */
+FAC_ISA_DECLARE(void, fac__distance_ratio_f32, (const float *grad, const float *dist, int64_t n, float *by));
+FAC_ISA_DECLARE(void, fac__distance_ratio_f64, (const double *grad, const double *dist, int64_t n, double *by));
 
 #endif

@@ -14,6 +14,8 @@
 #define SPLAT fac_splat_f32
 #define FMA fac_fma_f32
 #define FMA1 fac_fma1_f32
+#define LOAD_SOME(mask, p) _mm512_maskz_loadu_ps((__mmask16)(mask), p)
+#define STORE_SOME(p, mask, v) _mm512_mask_storeu_ps(p, (__mmask16)(mask), (__m512)(v))
 #define ABS __builtin_fabsf
 #define SQRT __builtin_sqrtf
 #define POW FAC_SIMD(pow, f32)
@@ -28,6 +30,8 @@
 #undef SPLAT
 #undef FMA
 #undef FMA1
+#undef LOAD_SOME
+#undef STORE_SOME
 #undef ABS
 #undef SQRT
 #undef POW
@@ -42,6 +46,8 @@
 #define SPLAT fac_splat_f64
 #define FMA fac_fma_f64
 #define FMA1 fac_fma1_f64
+#define LOAD_SOME(mask, p) _mm512_maskz_loadu_pd((__mmask8)(mask), p)
+#define STORE_SOME(p, mask, v) _mm512_mask_storeu_pd(p, (__mmask8)(mask), (__m512d)(v))
 #define ABS __builtin_fabs
 #define SQRT __builtin_sqrt
 #define POW FAC_SIMD(pow, f64)

@@ -25,6 +25,29 @@ static inline __attribute__((always_inline)) V LOCAL(more)(const fac_metric m, V
     return (V)(((M)acc & stays) | ((M)size & ~stays));
 }
 
+/* The first n lanes, the others 0. */
+static inline __attribute__((always_inline)) V LOCAL(load)(const T *p, int n) {
+    if (n == LANES) return LOAD(p);
+#if FAC_ISA_LEVEL >= 2
+    return (V)LOAD_SOME((1u << n) - 1, p);
+#else
+    V v = {0};
+    for (int i = 0; i < n; i++) v[i] = p[i];
+    return v;
+#endif
+}
+static inline __attribute__((always_inline)) void LOCAL(store)(T *p, V v, int n) {
+    if (n == LANES) {
+        STORE(p, v);
+        return;
+    }
+#if FAC_ISA_LEVEL >= 2
+    STORE_SOME(p, (1u << n) - 1, v);
+#else
+    for (int i = 0; i < n; i++) p[i] = v[i];
+#endif
+}
+
 static inline V LOCAL(root)(V v) {
     T lane[LANES];
     STORE(lane, v);
@@ -57,16 +80,17 @@ static inline __attribute__((always_inline)) void LOCAL(block)(const fac_metric 
             STORE(acc + i * acc_ld + k * LANES, m == FAC_METRIC_SQUARE && part.last ? LOCAL(root)(a[i][k]) : a[i][k]);
 }
 
-#define PARAMETERS \
-    const T *x, int64_t rows, int64_t ld, const T *strip, int64_t depth, T *acc, int64_t acc_ld, fac_distance_part part
+#define PARAMETERS                                                                                                \
+    const T *x, int64_t rows, int64_t ld, const T *strip, int64_t columns, int64_t depth, T *acc, int64_t acc_ld, \
+        fac_distance_part part
 #define ADD(name, m)                                                                                                  \
     static void LOCAL(add_##name)(PARAMETERS) {                                                                       \
         int64_t i = 0;                                                                                                \
         for (; i + LOCAL(ROWS) <= rows; i += LOCAL(ROWS))                                                             \
-            for (int at = 0; at < STRIP; at += 2 * LANES)                                                             \
+            for (int at = 0; at < columns; at += 2 * LANES)                                                           \
                 LOCAL(block)(m, LOCAL(ROWS), x + i * ld, ld, strip + at, depth, acc + i * acc_ld + at, acc_ld, part); \
         for (; i < rows; i++)                                                                                         \
-            for (int at = 0; at < STRIP; at += 2 * LANES)                                                             \
+            for (int at = 0; at < columns; at += 2 * LANES)                                                           \
                 LOCAL(block)(m, 1, x + i * ld, ld, strip + at, depth, acc + i * acc_ld + at, acc_ld, part);           \
     }
 ADD(count, FAC_METRIC_COUNT)
@@ -78,22 +102,22 @@ ADD(most, FAC_METRIC_MOST)
 static void LOCAL(add_power)(double p, PARAMETERS) {
     const T power = (T)p, root = (T)(1 / p);
     for (int64_t i = 0; i < rows; i++, acc += acc_ld) {
-        for (int j = 0; part.first && j < STRIP; j++) acc[j] = 0;
+        for (int j = 0; part.first && j < columns; j++) acc[j] = 0;
         for (int64_t k = 0; k < depth; k++) {
             const T xi = x[i * ld + k];
-            for (int j = 0; j < STRIP; j++) acc[j] += POW(ABS(xi - strip[k * STRIP + j]), power);
+            for (int j = 0; j < columns; j++) acc[j] += POW(ABS(xi - strip[k * STRIP + j]), power);
         }
-        for (int j = 0; part.last && j < STRIP; j++) acc[j] = POW(acc[j], root);
+        for (int j = 0; part.last && j < columns; j++) acc[j] = POW(acc[j], root);
     }
 }
 
 void FN(fac__distance_add_)(fac_metric m, double p, PARAMETERS) {
     switch (m) {
-    case FAC_METRIC_COUNT: LOCAL(add_count)(x, rows, ld, strip, depth, acc, acc_ld, part); break;
-    case FAC_METRIC_SUM: LOCAL(add_sum)(x, rows, ld, strip, depth, acc, acc_ld, part); break;
-    case FAC_METRIC_SQUARE: LOCAL(add_square)(x, rows, ld, strip, depth, acc, acc_ld, part); break;
-    case FAC_METRIC_MOST: LOCAL(add_most)(x, rows, ld, strip, depth, acc, acc_ld, part); break;
-    case FAC_METRIC_POWER: LOCAL(add_power)(p, x, rows, ld, strip, depth, acc, acc_ld, part); break;
+    case FAC_METRIC_COUNT: LOCAL(add_count)(x, rows, ld, strip, columns, depth, acc, acc_ld, part); break;
+    case FAC_METRIC_SUM: LOCAL(add_sum)(x, rows, ld, strip, columns, depth, acc, acc_ld, part); break;
+    case FAC_METRIC_SQUARE: LOCAL(add_square)(x, rows, ld, strip, columns, depth, acc, acc_ld, part); break;
+    case FAC_METRIC_MOST: LOCAL(add_most)(x, rows, ld, strip, columns, depth, acc, acc_ld, part); break;
+    case FAC_METRIC_POWER: LOCAL(add_power)(p, x, rows, ld, strip, columns, depth, acc, acc_ld, part); break;
     }
 }
 #undef PARAMETERS
@@ -133,36 +157,77 @@ static void LOCAL(back_row)(fac_metric m, T p, const T *x, const T *y, int64_t d
     }
 }
 
-/* by[i] (x - y[i]), for two vectors of coordinates that stay in registers over all rows. */
-static void LOCAL(back_square)(const T *x, const T *y, int64_t n, int64_t depth, const T *by, T *out) {
-    int64_t k = 0;
-    for (; k + 2 * LANES <= depth; k += 2 * LANES) {
-        const V x0 = LOAD(x + k), x1 = LOAD(x + k + LANES);
-        V a0 = {0}, a1 = {0};
-        for (int64_t i = 0; i < n; i++) {
-            const V b = SPLAT(by[i]);
-            a0 = FMA(b, x0 - LOAD(y + i * depth + k), a0);
-            a1 = FMA(b, x1 - LOAD(y + i * depth + k + LANES), a1);
+/* by[i] (x - y[i]) of several points x, for vectors of coordinates that stay in registers over all rows of y; of the last vector n
+   coordinates are there. `points`, `vectors` and whether the last is whole are constant where this is inlined. */
+static inline __attribute__((always_inline)) void LOCAL(back_block)(const int points, const int vectors, const int last,
+                                                                    const T *x, const T *y, int64_t n, int64_t depth,
+                                                                    const T *by, T *out) {
+    V xs[LOCAL(ROWS)][2], a[LOCAL(ROWS)][2];
+#pragma GCC unroll 4
+    for (int p = 0; p < points; p++)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) {
+            xs[p][v] =
+                v == vectors - 1 ? LOCAL(load)(x + p * depth + v * LANES, last) : LOAD(x + p * depth + v * LANES);
+            a[p][v] = (V){0};
         }
-        STORE(out + k, a0);
-        STORE(out + k + LANES, a1);
+    for (int64_t i = 0; i < n; i++, y += depth) {
+        V ys[2];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++)
+            ys[v] = v == vectors - 1 ? LOCAL(load)(y + v * LANES, last) : LOAD(y + v * LANES);
+#pragma GCC unroll 4
+        for (int p = 0; p < points; p++) {
+            const V b = SPLAT(by[p * n + i]);
+#pragma GCC unroll 2
+            for (int v = 0; v < vectors; v++) a[p][v] = FMA(b, xs[p][v] - ys[v], a[p][v]);
+        }
     }
-    for (; k < depth; k++) {
-        T sum = 0;
-        for (int64_t i = 0; i < n; i++) sum = FMA1(by[i], x[k] - y[i * depth + k], sum);
-        out[k] = sum;
-    }
+#pragma GCC unroll 4
+    for (int p = 0; p < points; p++)
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++)
+            LOCAL(store)(out + p * depth + v * LANES, a[p][v], v == vectors - 1 ? last : LANES);
 }
 
-void FN(fac__distance_back_)(fac_metric m, double p, const T *x, const T *y, int64_t n, int64_t depth, const T *by,
-                             const T *dist, T *out) {
+static inline __attribute__((always_inline)) void LOCAL(back_points)(const int points, const T *x, const T *y,
+                                                                     int64_t n, int64_t depth, const T *by, T *out) {
+    int64_t k = 0;
+    for (; k + 2 * LANES <= depth; k += 2 * LANES)
+        LOCAL(back_block)(points, 2, LANES, x + k, y + k, n, depth, by, out + k);
+    if (k + LANES <= depth) {
+        LOCAL(back_block)(points, 1, LANES, x + k, y + k, n, depth, by, out + k);
+        k += LANES;
+    }
+#if FAC_ISA_LEVEL >= 2
+    if (k < depth) LOCAL(back_block)(points, 1, (int)(depth - k), x + k, y + k, n, depth, by, out + k);
+#else
+    for (; k < depth; k++)
+        for (int p = 0; p < points; p++) {
+            T sum = 0;
+            for (int64_t i = 0; i < n; i++) sum = FMA1(by[p * n + i], x[p * depth + k] - y[i * depth + k], sum);
+            out[p * depth + k] = sum;
+        }
+#endif
+}
+
+void FN(fac__distance_back_)(fac_metric m, double p, const T *x, int64_t points, const T *y, int64_t n, int64_t depth,
+                             const T *by, const T *dist, T *out) {
     if (m == FAC_METRIC_SQUARE) {
-        LOCAL(back_square)(x, y, n, depth, by, out);
+        int64_t i = 0;
+        for (; i + LOCAL(ROWS) <= points; i += LOCAL(ROWS))
+            LOCAL(back_points)(LOCAL(ROWS), x + i * depth, y, n, depth, by + i * n, out + i * depth);
+        for (; i < points; i++) LOCAL(back_points)(1, x + i * depth, y, n, depth, by + i * n, out + i * depth);
         return;
     }
-    memset(out, 0, (size_t)depth * sizeof *out);
-    for (int64_t i = 0; i < n; i++)
-        if (by[i] != 0) LOCAL(back_row)(m, (T)p, x, y + i * depth, depth, by[i], dist[i], out);
+    memset(out, 0, (size_t)(points * depth) * sizeof *out);
+    for (int64_t at = 0; at < points; at++, x += depth, out += depth, by += n, dist += n)
+        for (int64_t i = 0; i < n; i++)
+            if (by[i] != 0) LOCAL(back_row)(m, (T)p, x, y + i * depth, depth, by[i], dist[i], out);
+}
+
+void FN(fac__distance_ratio_)(const T *grad, const T *dist, int64_t n, T *by) {
+    for (int64_t i = 0; i < n; i++) by[i] = dist[i] == 0 ? 0 : grad[i] / dist[i];
 }
 
 #undef SIGN

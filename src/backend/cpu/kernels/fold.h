@@ -29,7 +29,9 @@ FAC_ISA_DECLARE(void, fac__sum_rows_f32,
 /* out[r] = the maximum or minimum (op) of n >= 1 elements of dtype d, f32 or i32, at x + r * step. */
 FAC_ISA_DECLARE(void, fac__best_rows,
                 (fac_fold_op op, fac_dtype d, const void *x, int64_t step, int64_t n, int64_t rows, void *out));
-/* out[r] = the sum, maximum or minimum (op) of n doubles at x + r * step likewise; n is at least 1 for the latter two. */
+/* The products of n >= 1 floats likewise. */
+FAC_ISA_DECLARE(void, fac__prod_rows_f32, (const float *x, int64_t step, int64_t n, int64_t rows, float *out));
+/* out[r] = the sum, product, maximum or minimum (op) of n doubles at x + r * step likewise; n is at least 1 for all but sums. */
 FAC_ISA_DECLARE(void, fac__fold_short_rows_f64,
                 (fac_fold_op op, const double *x, int64_t step, int64_t n, int64_t rows, double *out));
 /* Sets n accumulators to the operation's identity. */

@@ -81,6 +81,20 @@ static inline fac_vf64 load_number_f64(const double *p) {
     const fac_vf64 v = fac_load_f64(p);
     return (fac_vf64)((vu64)v & (vu64)(v == v));
 }
+static inline fac_vf64 load_square_f64(const double *p) {
+    const fac_vf64 v = fac_load_f64(p);
+    return v * v;
+}
+static inline fac_vf64 load_abs_f64(const double *p) {
+    return (fac_vf64)((vu64)fac_load_f64(p) & ~(uint64_t)INT64_MIN);
+}
+static inline fac_vf32 load_square_bf16(const uint16_t *p) {
+    const fac_vf32 v = fac_load_bf16(p);
+    return v * v;
+}
+static inline float square(float x) { return x * x; }
+static inline double square_f64(double x) { return x * x; }
+static inline float square_bf16(uint16_t x) { return square(fac__bf16_to_f32(x)); }
 static inline fac_vf32 load_number_bf16(const uint16_t *p) {
     const fac_vf32 v = fac_load_bf16(p);
     return (fac_vf32)((vu32)v & (vu32)(v == v));
@@ -99,12 +113,19 @@ static inline float number_bf16(uint16_t x) { return number(fac__bf16_to_f32(x))
     }
 SUM_ROW_OF(sum_row_bf16, uint16_t, fac_load_bf16, fac__bf16_to_f32)
 SUM_ROW_OF(sum_row_numbers_bf16, uint16_t, load_number_bf16, number_bf16)
+SUM_ROW_OF(sum_row_squares_bf16, uint16_t, load_square_bf16, square_bf16)
 #if FAC_ISA_LEVEL >= 1
 static inline fac_vf32 load_number_f16(const uint16_t *p) {
     const fac_vf32 v = fac_load_f16(p);
     return (fac_vf32)((vu32)v & (vu32)(v == v));
 }
 static inline float number_f16(uint16_t x) { return number(fac_get_f16(x)); }
+static inline fac_vf32 load_square_f16(const uint16_t *p) {
+    const fac_vf32 v = fac_load_f16(p);
+    return v * v;
+}
+static inline float square_f16(uint16_t x) { return square(fac_get_f16(x)); }
+SUM_ROW_OF(sum_row_squares_f16, uint16_t, load_square_f16, square_f16)
 SUM_ROW_OF(sum_row_f16, uint16_t, fac_load_f16, fac_get_f16)
 SUM_ROW_OF(sum_row_numbers_f16, uint16_t, load_number_f16, number_f16)
 #endif
@@ -120,6 +141,10 @@ SUM_ROW_OF(sum_row_abs, float, load_abs, fabsf)
         *(double *)vacc += sum + tail;                            \
     }
 SUM_LANES(sum_lanes_numbers_f64, double, fac_vf64, V64, load_number_f64, cascade_f64)
+SUM_LANES(sum_lanes_squares_f64, double, fac_vf64, V64, load_square_f64, cascade_f64)
+SUM_LANES(sum_lanes_abs_f64, double, fac_vf64, V64, load_abs_f64, cascade_f64)
+SUM_ROW_F64(sum_row_squares_f64, sum_lanes_squares_f64, square_f64)
+SUM_ROW_F64(sum_row_abs_f64, sum_lanes_abs_f64, fabs)
 SUM_ROW_F64(sum_row_f64, sum_lanes_f64, )
 SUM_ROW_F64(sum_row_numbers_f64, sum_lanes_numbers_f64, number_f64)
 
@@ -374,12 +399,30 @@ static inline fac_vf64 load_terms(const double *p, int64_t n, vu64 sign) {
         }                                                                                              \
     }
 SHORT_ROWS(short_sums, load_terms, PLUS)
+static inline fac_vf64 load_factors(const double *p, int64_t n, vu64 sign) { return (void)sign, load_some(p, n, 1); }
 SHORT_ROWS(short_extremes, load_turned, larger_f64)
+SHORT_ROWS(short_products, load_factors, MUL)
 
 void FAC_ISA_NAME(fac__fold_short_rows_f64)(fac_fold_op op, const double *x, int64_t step, int64_t n, int64_t rows,
                                             double *out) {
     const vu64 sign = (vu64){0} + (op == FAC_FOLD_MIN ? (uint64_t)INT64_MIN : 0);
-    (op == FAC_FOLD_SUM ? short_sums : short_extremes)(x, step, n, rows, sign, out);
+    (op == FAC_FOLD_SUM    ? short_sums
+     : op == FAC_FOLD_PROD ? short_products
+                           : short_extremes)(x, step, n, rows, sign, out);
+}
+
+void FAC_ISA_NAME(fac__prod_rows_f32)(const float *x, int64_t step, int64_t n, int64_t rows, float *out) {
+    for (int64_t r = 0; r < rows; r += V32) {
+        fac_vf32 v[V32];
+        const int64_t some = rows - r < V32 ? rows - r : V32;
+        for (int64_t i = 0; i < V32; i++) {
+            const float *row = x + (r + (i < some ? i : 0)) * step;
+            v[i] = fac__short_load(row, n < V32 ? n : V32, 1);
+            for (int64_t k = V32; k < n; k += V32) v[i] *= fac__short_load(row + k, n - k < V32 ? n - k : V32, 1);
+        }
+        FOLD_ROWS(V32, F32, MUL)
+        memcpy(out + r, v, (size_t)some * sizeof *out);
+    }
 }
 
 static void prod_row_c128(const void *vx, int64_t n, void *vacc) {
@@ -431,28 +474,33 @@ COL(min_col_i64, int64_t, SMALLER_INT)
 SUM_COL(sum_col_f32, float)
 SUM_COL(sum_col_f64, double)
 
-/* The same of elements that become floats on the way. */
-#define SUM_COL_OF(NAME, T, LOAD, ONE)                                                          \
-    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {         \
-        const T *x = vx;                                                                        \
-        float *acc = vacc;                                                                      \
-        int64_t i = 0;                                                                          \
-        for (; i + 4 <= rows; i += 4) {                                                         \
-            const T *a = x + i * ld, *b = a + ld, *c = b + ld, *d = c + ld;                     \
-            for (int64_t j = 0; j + V32 <= w; j += V32) {                                       \
-                const fac_vf32 sum = (LOAD(a + j) + LOAD(b + j)) + (LOAD(c + j) + LOAD(d + j)); \
-                fac_store_f32(acc + j, fac_load_f32(acc + j) + sum);                            \
-            }                                                                                   \
-        }                                                                                       \
-        for (; i < rows; i++)                                                                   \
-            for (int64_t j = 0; j + V32 <= w; j += V32)                                         \
-                fac_store_f32(acc + j, fac_load_f32(acc + j) + LOAD(x + i * ld + j));           \
-        for (int64_t j = w - w % V32; j < w; j++)                                               \
-            for (i = 0; i < rows; i++) acc[j] += ONE(x[i * ld + j]);                            \
+/* The same of elements that are changed on the way. */
+#define SUM_COL_TO(NAME, T, A, V, LANES, S, LOAD, ONE)                                   \
+    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {  \
+        const T *x = vx;                                                                 \
+        A *acc = vacc;                                                                   \
+        int64_t i = 0;                                                                   \
+        for (; i + 4 <= rows; i += 4) {                                                  \
+            const T *a = x + i * ld, *b = a + ld, *c = b + ld, *d = c + ld;              \
+            for (int64_t j = 0; j + LANES <= w; j += LANES) {                            \
+                const V sum = (LOAD(a + j) + LOAD(b + j)) + (LOAD(c + j) + LOAD(d + j)); \
+                fac_store_##S(acc + j, fac_load_##S(acc + j) + sum);                     \
+            }                                                                            \
+        }                                                                                \
+        for (; i < rows; i++)                                                            \
+            for (int64_t j = 0; j + LANES <= w; j += LANES)                              \
+                fac_store_##S(acc + j, fac_load_##S(acc + j) + LOAD(x + i * ld + j));    \
+        for (int64_t j = w - w % LANES; j < w; j++)                                      \
+            for (i = 0; i < rows; i++) acc[j] += ONE(x[i * ld + j]);                     \
     }
+#define SUM_COL_OF(NAME, T, LOAD, ONE) SUM_COL_TO(NAME, T, float, fac_vf32, V32, f32, LOAD, ONE)
+SUM_COL_OF(sum_col_squares_f32, float, load_square, square)
+SUM_COL_TO(sum_col_squares_f64, double, double, fac_vf64, V64, f64, load_square_f64, square_f64)
+SUM_COL_OF(sum_col_squares_bf16, uint16_t, load_square_bf16, square_bf16)
 SUM_COL_OF(sum_col_bf16, uint16_t, fac_load_bf16, fac__bf16_to_f32)
 SUM_COL_OF(sum_col_numbers_bf16, uint16_t, load_number_bf16, number_bf16)
 #if FAC_ISA_LEVEL >= 1
+SUM_COL_OF(sum_col_squares_f16, uint16_t, load_square_f16, square_f16)
 SUM_COL_OF(sum_col_f16, uint16_t, fac_load_f16, fac_get_f16)
 SUM_COL_OF(sum_col_numbers_f16, uint16_t, load_number_f16, number_f16)
 #endif
@@ -746,10 +794,14 @@ static const narrow narrows[] = {
     {FAC_ACC_F64, FAC_F64, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers_f64, NULL}},
     {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers, NULL}},
     {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_ABS, {sum_row_abs, NULL}},
-    {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_SQUARE, {sum_row_squares, NULL}},
+    {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_SQUARE, {sum_row_squares, sum_col_squares_f32}},
+    {FAC_ACC_F64, FAC_F64, FAC_FOLD_SUM, FAC_MAP_SQUARE, {sum_row_squares_f64, sum_col_squares_f64}},
+    {FAC_ACC_F64, FAC_F64, FAC_FOLD_SUM, FAC_MAP_ABS, {sum_row_abs_f64, NULL}},
+    {FAC_ACC_F32, FAC_BF16, FAC_FOLD_SUM, FAC_MAP_SQUARE, {sum_row_squares_bf16, sum_col_squares_bf16}},
     {FAC_ACC_F32, FAC_BF16, FAC_FOLD_SUM, FAC_MAP_NONE, {sum_row_bf16, sum_col_bf16}},
     {FAC_ACC_F32, FAC_BF16, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers_bf16, sum_col_numbers_bf16}},
 #if FAC_ISA_LEVEL >= 1
+    {FAC_ACC_F32, FAC_F16, FAC_FOLD_SUM, FAC_MAP_SQUARE, {sum_row_squares_f16, sum_col_squares_f16}},
     {FAC_ACC_F32, FAC_F16, FAC_FOLD_SUM, FAC_MAP_NONE, {sum_row_f16, sum_col_f16}},
     {FAC_ACC_F32, FAC_F16, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers_f16, sum_col_numbers_f16}},
 #endif

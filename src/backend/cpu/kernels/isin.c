@@ -94,7 +94,7 @@ static fac_status set_of(fac_tensor *t, fac_dtype dtype, key_set *s) {
     FAC_TRY(converted(t, dtype, &rows));
     uint64_t *keys = fac__alloc_array((size_t)t->numel + 1, sizeof *keys);
     fac_status st = keys ? FAC_OK : fac_error();
-    if (st == FAC_OK && t->numel) fac__keys(dtype, fac__data(rows), 1, t->numel, keys);
+    if (st == FAC_OK && t->numel) FAC_ISA_PICK(fac__keys)(dtype, fac__data(rows), 1, t->numel, 0, keys);
     if (st == FAC_OK) st = make_set(s, keys, t->numel);
     fac__free(keys);
     fac__unref(rows);
@@ -117,7 +117,7 @@ static fac_status look_up(void *ctx, int64_t begin, int64_t end) {
     uint64_t keys[KEYS];
     for (int64_t b = begin; b < end; b += KEYS) {
         const int64_t n = fac__min(KEYS, end - b);
-        fac__keys(l->dtype, l->in + b * fac__dtype_size(l->dtype), 1, n, keys);
+        FAC_ISA_PICK(fac__keys)(l->dtype, l->in + b * fac__dtype_size(l->dtype), 1, n, 0, keys);
         if (s->as_bits)
             for (int64_t i = 0; i < n; i++) l->out[b + i] = has_bit(s, keys[i]) != l->invert;
         else

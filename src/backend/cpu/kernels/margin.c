@@ -219,12 +219,17 @@ fac_status multi_margin_loss_backward_cpu(fac_structured *s, fac_tensor *grad_ou
 static fac_status mark_range(void *ctx, int64_t begin, int64_t end) {
     const margin_job *j = ctx;
     const int64_t item = fac__dtype_size(j->dtype);
-    char one[16];
+    _Alignas(16) char one[16];
     put(one, j->dtype, 0, 1);
     memset(j->flags + begin * j->classes * item, 0, (size_t)((end - begin) * j->classes * item));
-    for (int64_t row = begin; row < end; row++)
-        for (int64_t i = 0, n = targets_of(j, row); i < n; i++)
-            memcpy(j->flags + (row * j->classes + j->target[row * j->classes + i]) * item, one, (size_t)item);
+#define MARK(T)                                                                                          \
+    for (int64_t row = begin; row < end; row++) {                                                        \
+        const int64_t *target = j->target + row * j->classes;                                            \
+        T *flags = (T *)(void *)j->flags + row * j->classes;                                             \
+        for (int64_t i = 0; i < j->classes && target[i] >= 0; i++) flags[target[i]] = *(T *)(void *)one; \
+    }
+    FAC_ITEM_SWITCH(item, MARK)
+#undef MARK
     return FAC_OK;
 }
 

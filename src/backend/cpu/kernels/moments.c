@@ -283,6 +283,20 @@ static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin,
     }
 }
 
+/* Of n >= 1 real elements each. */
+static void store_strip(const job *j, strip *s, int64_t w, double n, const fac_cursor *c) {
+    const fac_nest *kept = &j->split.kept;
+    const double scale = fmax(n - j->correction, 0.0);
+    for (int64_t k = 0; k < w; k++) s->m2[k] /= scale;
+    for (int64_t k = 0; j->root && k < w; k++) s->m2[k] = sqrt(s->m2[k]);
+    fac__tile_store(FAC_ACC_F64, s->m2, j->out + c->offset[1] * fac__dtype_size(j->out_dtype), j->out_dtype,
+                    fac__nest_step(kept, 1), w);
+    if (!j->mean_out) return;
+    for (int64_t k = 0; k < w; k++) s->mean[k] += s->low[k];
+    fac__tile_store(FAC_ACC_F64, s->mean, j->mean_out + c->offset[2] * fac__dtype_size(j->mean_dtype), j->mean_dtype,
+                    fac__nest_step(kept, 2), w);
+}
+
 /* Task i is block b of strip t of outer output o, with i = (o * strips + t) * blocks + b. */
 static fac_status run_columns(void *ctx, int64_t begin, int64_t end, void *rows) {
     const job *j = ctx;
@@ -295,13 +309,10 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end, void *rows)
         strip s;
         fac__nest_seek(kept, 3, o * j->width + at, &c);
         fold_strip(j, j->in + c.offset[0] * fac__dtype_size(j->in_dtype), w, first, last, rows, &s);
-        for (int64_t k = 0; k < w; k++) {
-            moments m = {(double)(last - first), {s.mean[k], 0}, s.m2[k], {s.low[k], 0}};
-            if (j->partial)
-                j->partial[(o * j->width + at + k) * j->blocks + b] = m;
-            else
-                store(j, &m, c.offset[1] + k * fac__nest_step(kept, 1), c.offset[2] + k * fac__nest_step(kept, 2));
-        }
+        for (int64_t k = 0; j->partial && k < w; k++)
+            j->partial[(o * j->width + at + k) * j->blocks + b] =
+                (moments){(double)(last - first), {s.mean[k], 0}, s.m2[k], {s.low[k], 0}};
+        if (!j->partial) store_strip(j, &s, w, (double)(last - first), &c);
     }
     return FAC_OK;
 }

@@ -291,20 +291,24 @@ static double point_scale(const job *j, const fac_cursor *c, int64_t t) {
     return t < 0 ? 0.0 : weight_of(j, t) * j->scale * get(j->loss, j->loss_dtype, c->offset[LOSS]);
 }
 
-/* Gradients of n points, into the places of their classes. */
-static fac_status scatter_tile(const job *j, const fac_cursor *c, int64_t n) {
+/* Gradients of n points, into the places of their classes; `same`: those of a tile, which are known. */
+static fac_status scatter_tile(const job *j, const fac_cursor *c, int64_t n, const fac_item8 *same) {
     const int64_t step = fac__nest_step(&j->nest, INPUT), size = fac__dtype_size(j->dtype);
     char *out = j->out + c->offset[INPUT] * size;
     int64_t t[POINTS];
     double w[POINTS], g[POINTS];
     fac_item8 raw[POINTS];
     FAC_TRY(classes_of(j, c, n, t));
+    if (j->clears) memset(out, 0, (size_t)(n * step * size));
+    if (same) {
+        FAC_ISA_PICK(fac__nll_put)((size_t)size, out, step, j->class_step, t, n, same);
+        return FAC_OK;
+    }
     weights_of(j, t, n, w);
     fac__tile_load(FAC_ACC_F64, g, j->loss + c->offset[LOSS] * fac__dtype_size(j->loss_dtype), j->loss_dtype,
                    fac__nest_step(&j->nest, LOSS), n);
     for (int64_t i = 0; i < n; i++) w[i] = -(w[i] * j->scale * g[i]);
     fac__tile_store(FAC_ACC_F64, w, raw, j->dtype, 1, n);
-    if (j->clears) memset(out, 0, (size_t)(n * step * size));
     FAC_ISA_PICK(fac__nll_put)((size_t)size, out, step, j->class_step, t, n, raw);
     return FAC_OK;
 }
@@ -312,10 +316,19 @@ static fac_status scatter_tile(const job *j, const fac_cursor *c, int64_t n) {
 static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     fac_cursor c;
+    fac_item8 same[POINTS];
+    const bool alike =
+        !j->weight && fac__nest_step(&j->nest, LOSS) == 0 && end > begin; /* one gradient reaches all points */
     fac__nest_seek(&j->nest, OPERANDS, begin, &c);
+    if (alike) {
+        double g[POINTS];
+        g[0] = -(j->scale * get(j->loss, j->loss_dtype, c.offset[LOSS]));
+        for (int64_t i = 1; i < POINTS; i++) g[i] = g[0];
+        fac__tile_store(FAC_ACC_F64, g, same, j->dtype, 1, POINTS);
+    }
     for (int64_t i = begin, n; i < end; i += n) {
         n = next_tile(j, &c, end - i);
-        FAC_TRY(scatter_tile(j, &c, n));
+        FAC_TRY(scatter_tile(j, &c, n, alike ? same : NULL));
         fac__nest_advance(&j->nest, OPERANDS, n, &c);
     }
     return FAC_OK;

@@ -52,4 +52,7 @@ FAC_ISA_DECLARE(void, fac__scale_f16, (const uint16_t *x, float scale, float shi
 FAC_ISA_DECLARE(void, fac__scale_each_f16,
                 (const uint16_t *x, const float *scale, const float *shift, uint16_t *y, int64_t n));
 
+/* v[i] = 1 / sqrt(v[i] + eps). */
+FAC_ISA_DECLARE(void, fac__root_inverses, (double *v, double eps, int64_t n));
+
 #endif

@@ -3,6 +3,7 @@
 #include "backend/cpu/cascade.h"
 #include "backend/cpu/half.h"
 #include "backend/cpu/simd.h"
+#include <math.h>
 
 #define LANES 32
 #define T float
@@ -107,3 +108,7 @@ SHORT_BACK(double, f64)
 #define EACH1(v, i) (v)[i]
 SCALE_F16(fac__scale_f16, float, ONE, ONE1)
 SCALE_F16(fac__scale_each_f16, const float *, EACH, EACH1)
+
+void FAC_ISA_NAME(fac__root_inverses)(double *v, double eps, int64_t n) {
+    for (int64_t i = 0; i < n; i++) v[i] = 1.0 / sqrt(v[i] + eps);
+}

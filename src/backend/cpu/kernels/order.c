@@ -1,6 +1,7 @@
 /* Radix sort, least digit first. While a digit is distributed the next one is counted; digits that all keys share are
    skipped. Short rows are sorted by insertion. The first k of n are kept in a heap if they are few, else found
-   digit by digit, the highest first. No input takes more than O(n) for each digit. */
+   digit by digit, the highest first. Of keys of 64 bits the 32 highest in which any two differ are ordered first; then those in which
+   these are equal. No input takes more than O(n) for each digit. */
 #include "backend/cpu/kernels/order.h"
 
 #define SHORT_ROW 40  /* insertion sort up to here */
@@ -13,74 +14,56 @@
 
 int fac__key_bits(fac_dtype d) { return fac_dtype_is_complex(d) ? 0 : 8 * (int)fac__dtype_size(d); }
 
-/* Floats of `bits` bits: the sign decides whether all bits or only the sign are inverted; NaN is the largest. */
-static inline uint64_t float_key(uint64_t x, int bits, uint64_t infinity) {
-    const uint64_t sign = (uint64_t)1 << (bits - 1), all = sign | (sign - 1);
-    if ((x & (sign - 1)) > infinity) return all;
-    if (x == sign) x = 0;
-    return x & sign ? ~x & all : x | sign;
-}
-
-#define KEYS(T, expr)                     \
-    do {                                  \
-        const T *s = src;                 \
-        for (int64_t i = 0; i < n; i++) { \
-            const T x = s[i * stride];    \
-            out[i] = (expr);              \
-        }                                 \
-    } while (0)
-
-void fac__keys(fac_dtype d, const void *src, int64_t stride, int64_t n, uint64_t *out) {
-    typedef uint32_t __attribute__((may_alias)) bits32;
-    typedef uint64_t __attribute__((may_alias)) bits64;
-    switch (d) {
-    case FAC_BOOL: KEYS(uint8_t, x != 0); break;
-    case FAC_U8: KEYS(uint8_t, x); break;
-    case FAC_I8: KEYS(uint8_t, x ^ 0x80u); break;
-    case FAC_I16: KEYS(uint16_t, x ^ 0x8000u); break;
-    case FAC_I32: KEYS(bits32, x ^ 0x80000000u); break;
-    case FAC_I64: KEYS(bits64, x ^ (uint64_t)1 << 63); break;
-    case FAC_F16: KEYS(uint16_t, float_key(x, 16, 0x7c00)); break;
-    case FAC_BF16: KEYS(uint16_t, float_key(x, 16, 0x7f80)); break;
-    case FAC_F32: KEYS(bits32, float_key(x, 32, 0x7f800000)); break;
-    default: KEYS(bits64, float_key(x, 64, 0x7ff0000000000000)); break;
-    }
-}
-
 uint64_t fac__nan_key(fac_dtype d) { return fac_dtype_is_floating(d) ? ~(uint64_t)0 >> (64 - fac__key_bits(d)) : 0; }
 
 /* ---- scratch ------------------------------------------------------------------------------------------------------------------ */
 
 fac_status fac__order_plan(fac_order *o, fac_dtype d, int64_t n, bool descending) {
-    int bits = fac__key_bits(d);
+    const int bits = fac__key_bits(d);
     FAC_CHECK(bits, FAC_ERR_DTYPE, "sorting is not supported for %s, which has no order", fac_dtype_name(d));
-    *o = (fac_order){.dtype = d, .n = n, .descending = descending, .packed = bits <= 32 && n <= UINT32_MAX};
-    int64_t entry = o->packed ? (int64_t)sizeof *o->words : (int64_t)sizeof *o->pairs;
-    FAC_CHECK(fac__mul(n, 2 * entry, &o->bytes), FAC_ERR_OVERFLOW, "a row of %lld elements is too long to be sorted",
+    *o = (fac_order){.dtype = d, .n = n, .descending = descending, .packed = n <= UINT32_MAX};
+    o->wide = o->packed && bits > 32;
+    const int64_t entry =
+        o->wide ? 3 * (int64_t)sizeof *o->words : 2 * (int64_t)(o->packed ? sizeof *o->words : sizeof *o->pairs);
+    FAC_CHECK(fac__mul(n, entry, &o->bytes), FAC_ERR_OVERFLOW, "a row of %lld elements is too long to be sorted",
               (long long)n);
     o->bytes = fac__max(o->bytes, 1);
     return FAC_OK;
 }
 
 void fac__order_use(fac_order *o, void *scratch) {
-    if (o->packed)
-        o->words = scratch, o->words2 = o->words + o->n;
-    else
+    if (!o->packed) {
         o->pairs = scratch, o->pairs2 = o->pairs + o->n;
+        return;
+    }
+    o->words = scratch, o->words2 = o->words + o->n;
+    o->keys = o->wide ? o->words2 + o->n : NULL;
+}
+
+static uint64_t flip_of(const fac_order *o) {
+    return o->descending ? ~(uint64_t)0 >> (64 - fac__key_bits(o->dtype)) : 0;
 }
 
 void fac__order_load(fac_order *o, const void *src, int64_t stride) {
-    const uint64_t flip = o->descending ? ~(uint64_t)0 >> (64 - fac__key_bits(o->dtype)) : 0;
+    const uint64_t flip = flip_of(o);
     const int64_t step = stride * fac__dtype_size(o->dtype);
-    uint64_t keys[KEY_TILE];
+    uint64_t room[KEY_TILE], differ = 0, first = 0;
     for (int64_t b = 0; b < o->n; b += KEY_TILE) {
         const int64_t m = fac__min(KEY_TILE, o->n - b);
-        fac__keys(o->dtype, (const char *)src + b * step, stride, m, keys);
+        uint64_t *keys = o->wide ? o->keys + b : room;
+        FAC_ISA_PICK(fac__keys)(o->dtype, (const char *)src + b * step, stride, m, flip, keys);
+        if (b == 0) first = keys[0];
+        for (int64_t i = 0; i < m; i++) differ |= keys[i] ^ first;
+        if (o->wide) continue;
         if (o->packed)
-            for (int64_t i = 0; i < m; i++) o->words[b + i] = (keys[i] ^ flip) << 32 | (uint64_t)(b + i);
+            for (int64_t i = 0; i < m; i++) o->words[b + i] = keys[i] << 32 | (uint64_t)(b + i);
         else
-            for (int64_t i = 0; i < m; i++) o->pairs[b + i] = (fac_ranked){keys[i] ^ flip, b + i};
+            for (int64_t i = 0; i < m; i++) o->pairs[b + i] = (fac_ranked){keys[i], b + i};
     }
+    o->shift = o->wide && differ >> 32 ? 32 - __builtin_clzll(differ) : 0;
+    o->differ = o->wide ? (uint32_t)(differ >> o->shift) : differ;
+    if (o->wide)
+        for (int64_t i = 0; i < o->n; i++) o->words[i] = o->keys[i] >> o->shift << 32 | (uint64_t)i;
 }
 
 /* ---- the two kinds of entries ----------------------------------------------------------------------------------------------------- */
@@ -101,7 +84,7 @@ static void starts_of(int64_t *count, uint64_t mask) {
 }
 
 /* Defines, for entries T: insertion_<name>; radix_<name>, which leaves the sorted row in *a and the scratch row in *b;
-   few_<name> and split_<name>, which put the k smallest of n first; and what chooses between them. */
+   split_<name>, which puts the k smallest of n first; and what chooses between them. */
 #define ORDER_OF(name, T)                                                                                                     \
     static void insertion_##name(T *v, int64_t n) {                                                                           \
         for (int64_t i = 1; i < n; i++) {                                                                                     \
@@ -114,55 +97,36 @@ static void starts_of(int64_t *count, uint64_t mask) {
     static void count_##name(const T *v, int64_t n, int shift, uint64_t mask, int64_t *count) {                               \
         for (int64_t i = 0; i < n; i++) count[name##_key(v[i]) >> shift & mask]++;                                            \
     }                                                                                                                         \
-    static void distribute_##name(const T *from, T *to, int64_t n, int shift, int digit, uint64_t mask, int64_t *next,        \
+    static void distribute_##name(const T *from, T *to, int64_t n, int shift, int then, uint64_t mask, int64_t *next,         \
                                   int64_t *count) {                                                                           \
         for (int64_t i = 0; i < n; i++) {                                                                                     \
             const T x = from[i];                                                                                              \
-            const uint64_t key = name##_key(x) >> shift;                                                                      \
-            to[next[key & mask]++] = x;                                                                                       \
-            count[key >> digit & mask]++;                                                                                     \
+            to[next[name##_key(x) >> shift & mask]++] = x;                                                                    \
+            count[name##_key(x) >> then & mask]++;                                                                            \
         }                                                                                                                     \
     }                                                                                                                         \
-    static void radix_##name(T **a, T **b, int64_t n, int bits) {                                                             \
+    /* `differ`: the bits of keys in which any two differ. */                                                                 \
+    static void radix_##name(T **a, T **b, int64_t n, uint64_t differ) {                                                      \
         const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : 8;                                                                 \
         const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                                     \
         int64_t tables[2][1 << MAX_DIGIT_BITS], *now = tables[0], *later = tables[1];                                         \
+        if (!differ) return;                                                                                                  \
+        int shift = __builtin_ctzll(differ);                                                                                  \
         memset(now, 0, (size_t)(mask + 1) * sizeof *now);                                                                     \
-        count_##name(*a, n, 0, mask, now);                                                                                    \
-        for (int shift = 0; shift < bits; shift += digit) {                                                                   \
+        count_##name(*a, n, shift, mask, now);                                                                                \
+        while (differ) {                                                                                                      \
+            differ &= ~(mask << shift);                                                                                       \
+            const int next = differ ? __builtin_ctzll(differ) : shift;                                                        \
             memset(later, 0, (size_t)(mask + 1) * sizeof *later);                                                             \
-            if (now[name##_key((*a)[0]) >> shift & mask] == n) {                                                              \
-                if (shift + digit < bits) count_##name(*a, n, shift + digit, mask, later);                                    \
-            } else {                                                                                                          \
-                starts_of(now, mask);                                                                                         \
-                distribute_##name(*a, *b, n, shift, digit, mask, now, later);                                                 \
-                T *t = *a;                                                                                                    \
-                *a = *b;                                                                                                      \
-                *b = t;                                                                                                       \
-            }                                                                                                                 \
-            int64_t *t = now;                                                                                                 \
+            starts_of(now, mask);                                                                                             \
+            distribute_##name(*a, *b, n, shift, next, mask, now, later);                                                      \
+            T *t = *a;                                                                                                        \
+            *a = *b;                                                                                                          \
+            *b = t;                                                                                                           \
+            int64_t *u = now;                                                                                                 \
             now = later;                                                                                                      \
-            later = t;                                                                                                        \
-        }                                                                                                                     \
-    }                                                                                                                         \
-    /* Restores the heap (largest first) of k entries after its top was replaced. */                                          \
-    static void sift_##name(T *heap, int64_t k, int64_t i) {                                                                  \
-        const T x = heap[i];                                                                                                  \
-        for (int64_t child; (child = 2 * i + 1) < k; i = child) {                                                             \
-            if (child + 1 < k && name##_less(heap[child], heap[child + 1])) child++;                                          \
-            if (!name##_less(x, heap[child])) break;                                                                          \
-            heap[i] = heap[child];                                                                                            \
-        }                                                                                                                     \
-        heap[i] = x;                                                                                                          \
-    }                                                                                                                         \
-    static void few_##name(T *v, int64_t n, int64_t k) {                                                                      \
-        for (int64_t i = k / 2; i-- > 0;) sift_##name(v, k, i);                                                               \
-        for (int64_t i = k; i < n && k > 0; i++) {                                                                            \
-            if (name##_key(v[i]) >= name##_key(v[0])) continue; /* of equals the earlier is there */                          \
-            const T t = v[0];                                                                                                 \
-            v[0] = v[i];                                                                                                      \
-            v[i] = t;                                                                                                         \
-            sift_##name(v, k, 0);                                                                                             \
+            later = u;                                                                                                        \
+            shift = next;                                                                                                     \
         }                                                                                                                     \
     }                                                                                                                         \
     /* Puts the k smallest of n first, in any order, and returns the k-th; the others are lost. Of the highest digit in */    \
@@ -197,56 +161,132 @@ static void starts_of(int64_t *count, uint64_t mask) {
         if (from == other) memcpy(v + done, other, (size_t)(k - done) * sizeof *v);                                           \
         return v[k - 1];                                                                                                      \
     }                                                                                                                         \
-    static void sort_##name(T **a, T **b, int64_t n, int bits) {                                                              \
+    static void sort_##name(T **a, T **b, int64_t n, uint64_t differ) {                                                       \
         if (n <= SHORT_ROW)                                                                                                   \
             insertion_##name(*a, n);                                                                                          \
         else                                                                                                                  \
-            radix_##name(a, b, n, bits);                                                                                      \
+            radix_##name(a, b, n, differ);                                                                                    \
     }                                                                                                                         \
-    /* The k-th smallest. */                                                                                                  \
-    static T nth_##name(T *v, T *other, int64_t n, int64_t k) {                                                               \
-        if (k > n / FEW) return split_##name(v, other, n, k);                                                                 \
-        few_##name(v, n, k);                                                                                                  \
-        return v[0];                                                                                                          \
-    }                                                                                                                         \
-    static void first_##name(T **a, T **b, int64_t n, int64_t k, int bits) {                                                  \
+    static void first_##name(T **a, T **b, int64_t n, int64_t k, uint64_t differ) {                                           \
         if (n <= SHORT_ROW || 2 * k > n) {                                                                                    \
-            sort_##name(a, b, n, bits);                                                                                       \
-            return;                                                                                                           \
-        }                                                                                                                     \
-        if (k <= n / FEW) {                                                                                                   \
-            few_##name(*a, n, k);                                                                                             \
-            for (int64_t m = k; m-- > 1;) {                                                                                   \
-                const T t = (*a)[0];                                                                                          \
-                (*a)[0] = (*a)[m];                                                                                            \
-                (*a)[m] = t;                                                                                                  \
-                sift_##name(*a, m, 0);                                                                                        \
-            }                                                                                                                 \
+            sort_##name(a, b, n, differ);                                                                                     \
             return;                                                                                                           \
         }                                                                                                                     \
         split_##name(*a, *b, n, k);                                                                                           \
         T *x = *a, *y = *b;                                                                                                   \
-        sort_##name(&x, &y, k, bits);                                                                                         \
+        sort_##name(&x, &y, k, differ);                                                                                       \
         if (x != *a) memcpy(*a, x, (size_t)k * sizeof **a);                                                                   \
     }
 ORDER_OF(word, uint64_t)
 ORDER_OF(pair, fac_ranked)
 
+/* ---- keys of 64 bits: 32 of them are in the words ------------------------------------------------------------------------------ */
+
+/* Of words in the order of what they hold, those with equal parts are put in the order of whole keys. `other` is room for as many. */
+static void settle(const fac_order *o, uint64_t *v, uint64_t *other, int64_t n) {
+    const uint64_t *keys = o->keys, low = ((uint64_t)1 << o->shift) - 1;
+    for (int64_t begin = 0, end; begin < n && o->shift; begin = end) {
+        for (end = begin + 1; end < n && v[end] >> 32 == v[begin] >> 32;) end++;
+        const int64_t run = end - begin;
+        if (run == 1) continue;
+        for (int64_t i = begin; i < end; i++) v[i] = (keys[(uint32_t)v[i]] & low) << 32 | (uint32_t)v[i];
+        uint64_t *x = v + begin, *y = other + begin;
+        sort_word(&x, &y, run, low);
+        if (x != v + begin) memcpy(v + begin, x, (size_t)run * sizeof *v);
+    }
+}
+
+/* Puts the k smallest first, in any order, and returns the position of the k-th. Among those whose words' keys are equal to the k-th's
+   the rest of keys decides. */
+static uint32_t choose(fac_order *o, int64_t k) {
+    const uint64_t word = split_word(o->words, o->words2, o->n, k), part = word >> 32;
+    if (!o->shift) return (uint32_t)word;
+    const uint64_t low = ((uint64_t)1 << o->shift) - 1;
+    int64_t less = 0, equal = 0;
+    for (int64_t i = 0; i < o->n; i++) { /* no branch */
+        const uint64_t key = o->keys[i], high = (uint32_t)(key >> o->shift);
+        o->words[less] = high << 32 | (uint64_t)i;
+        o->words2[equal] = (key & low) << 32 | (uint64_t)i;
+        less += high < part;
+        equal += high == part;
+    }
+    const uint64_t last = split_word(o->words2, o->words + less, equal, k - less);
+    for (int64_t i = less; i < k; i++) o->words[i] = part << 32 | (uint32_t)o->words2[i - less];
+    return (uint32_t)last;
+}
+
 void fac__order_sort(fac_order *o) {
-    if (o->packed)
-        sort_word(&o->words, &o->words2, o->n, fac__key_bits(o->dtype));
-    else
-        sort_pair(&o->pairs, &o->pairs2, o->n, fac__key_bits(o->dtype));
+    if (!o->packed) {
+        sort_pair(&o->pairs, &o->pairs2, o->n, o->differ);
+        return;
+    }
+    sort_word(&o->words, &o->words2, o->n, o->differ);
+    if (o->wide) settle(o, o->words, o->words2, o->n);
 }
 
 void fac__order_first(fac_order *o, int64_t k) {
-    if (o->packed)
-        first_word(&o->words, &o->words2, o->n, k, fac__key_bits(o->dtype));
-    else
-        first_pair(&o->pairs, &o->pairs2, o->n, k, fac__key_bits(o->dtype));
+    if (!o->packed)
+        first_pair(&o->pairs, &o->pairs2, o->n, k, o->differ);
+    else if (!o->wide)
+        first_word(&o->words, &o->words2, o->n, k, o->differ);
+    else if (o->n <= SHORT_ROW || 2 * k > o->n)
+        fac__order_sort(o);
+    else {
+        choose(o, k);
+        uint64_t *words = o->words;
+        sort_word(&o->words, &o->words2, k, o->differ);
+        if (o->words != words)
+            o->words2 = o->words, o->words = words, memcpy(words, o->words2, (size_t)k * sizeof *words);
+        settle(o, o->words, o->words2, k);
+    }
 }
 
 int64_t fac__order_nth(fac_order *o, int64_t k) {
-    if (o->packed) return (int64_t)(uint32_t)nth_word(o->words, o->words2, o->n, k);
-    return nth_pair(o->pairs, o->pairs2, o->n, k).at;
+    if (!o->packed) return split_pair(o->pairs, o->pairs2, o->n, k).at;
+    return o->wide ? choose(o, k) : (uint32_t)split_word(o->words, o->words2, o->n, k);
+}
+
+/* ---- few of many ------------------------------------------------------------------------------------------------------------------ */
+
+/* Restores the heap (largest first) of k entries after its i-th was replaced. */
+static void sift(fac_ranked *heap, int64_t k, int64_t i) {
+    const fac_ranked x = heap[i];
+    for (int64_t child; (child = 2 * i + 1) < k; i = child) {
+        if (child + 1 < k && pair_less(heap[child], heap[child + 1])) child++;
+        if (!pair_less(x, heap[child])) break;
+        heap[i] = heap[child];
+    }
+    heap[i] = x;
+}
+
+bool fac__order_is_few(const fac_order *o, int64_t k) { return k > 0 && k <= o->n / FEW; }
+
+void fac__order_few(fac_order *o, const void *src, int64_t stride, int64_t k) {
+    const uint64_t flip = flip_of(o);
+    const int64_t step = stride * fac__dtype_size(o->dtype);
+    fac_ranked *heap = o->packed ? (fac_ranked *)(void *)o->words2 : o->pairs; /* behind all positions that are found */
+    uint64_t keys[KEY_TILE];
+    int64_t held = 0;
+    for (int64_t b = 0; b < o->n; b += KEY_TILE) {
+        const int64_t m = fac__min(KEY_TILE, o->n - b);
+        FAC_ISA_PICK(fac__keys)(o->dtype, (const char *)src + b * step, stride, m, flip, keys);
+        int64_t i = 0;
+        for (; i < m && held < k; i++) {
+            heap[held++] = (fac_ranked){keys[i], b + i};
+            for (int64_t at = k / 2; held == k && at-- > 0;) sift(heap, k, at);
+        }
+        if (!FAC_ISA_PICK(fac__keys_below)(keys + i, m - i, heap[0].key)) continue; /* of equals the earlier is there */
+        for (; i < m; i++) {
+            if (keys[i] >= heap[0].key) continue;
+            heap[0] = (fac_ranked){keys[i], b + i};
+            sift(heap, k, 0);
+        }
+    }
+    for (int64_t m = k; m-- > 1;) {
+        const fac_ranked t = heap[0];
+        heap[0] = heap[m];
+        heap[m] = t;
+        sift(heap, m, 0);
+    }
+    for (int64_t i = 0; o->packed && i < k; i++) o->words[i] = (uint64_t)heap[i].at;
 }

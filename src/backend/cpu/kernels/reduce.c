@@ -134,3 +134,10 @@ fac_status vector_norm_cpu(fac_structured *s, fac_tensor *self, fac_scalar ord, 
     fac_reduction r = fac__norm_as(s, fac__scalar_f64(ord));
     return run(s, &r, self);
 }
+
+fac_status powsum_cpu(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim,
+                      fac_dtype dtype) {
+    (void)dim, (void)keepdim, (void)dtype;
+    fac_reduction r = fac__powsum_as(s, fac__scalar_f64(ord));
+    return run(s, &r, self);
+}

@@ -179,15 +179,58 @@ static bool is_extreme(const job *j) {
            j->r->finish == FAC_FINISH_NONE && (j->in_dtype == FAC_F32 || j->in_dtype == FAC_I32);
 }
 
-static bool folds_doubles(const job *j) {
-    return j->direct && j->r->kind == FAC_ACC_F64 && j->r->op != FAC_FOLD_PROD && j->plain_out;
+static bool folds_doubles(const job *j) { return j->direct && j->r->kind == FAC_ACC_F64 && j->plain_out; }
+static bool multiplies_floats(const job *j) {
+    return j->direct && j->r->kind == FAC_ACC_F32 && j->r->op == FAC_FOLD_PROD && j->plain_out;
 }
 
 /* Rows that several at a time are folded of. */
 static bool is_short(const job *j) {
-    const bool floats = sums_floats(j) && j->plain_out, extreme = is_extreme(j), doubles = folds_doubles(j);
-    return (floats || doubles || extreme) && j->split.kept.ndim == 1 &&
-           j->split.reduced.count <= (doubles ? SHORT_ROW : MEDIUM_ROW);
+    const bool floats = sums_floats(j) && j->plain_out, extreme = is_extreme(j), doubles = folds_doubles(j),
+               products = multiplies_floats(j);
+    return (floats || doubles || extreme || products) && j->split.kept.ndim == 1 &&
+           j->split.reduced.count <= (doubles || products ? SHORT_ROW : MEDIUM_ROW);
+}
+
+/* Short rows that lie one behind the other, all their elements equally far apart: many at a time go through a tile. */
+static bool is_short_in_tiles(const job *j) {
+    const fac_nest *kept = &j->split.kept, *red = &j->split.reduced;
+    return j->r->kind != FAC_ACC_C128 && kept->ndim == 1 && red->ndim == 1 && red->count > 0 &&
+           red->count <= SHORT_ROW && kept->count >= 4 &&
+           fac__nest_step(kept, 0) == red->count * fac__nest_step(red, 0) &&
+           !(j->in_place.row && fac__nest_step(red, 0) == 1);
+}
+
+/* The rows of a tile. */
+static void fold_short(const job *j, const fac_tile_buf *x, int64_t n, int64_t rows, void *acc) {
+    if (j->r->kind == FAC_ACC_I64) {
+        fac__fold_identity(j->r->op, FAC_ACC_I64, acc, rows);
+        for (int64_t r = 0; r < rows; r++) j->fns.row(x->i64 + r * n, n, (int64_t *)acc + r);
+    } else if (j->r->kind == FAC_ACC_F64)
+        FAC_ISA_PICK(fac__fold_short_rows_f64)(j->r->op, x->f64, n, n, rows, acc);
+    else if (j->r->op == FAC_FOLD_SUM)
+        FAC_ISA_PICK(fac__sum_rows_f32)(false, x->f32, n, n, rows, acc);
+    else if (j->r->op == FAC_FOLD_PROD)
+        FAC_ISA_PICK(fac__prod_rows_f32)(x->f32, n, n, rows, acc);
+    else
+        FAC_ISA_PICK(fac__best_rows)(j->r->op, FAC_F32, x->f32, n, n, rows, acc);
+}
+
+static fac_status run_short_tiles(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const int64_t n = j->split.reduced.count, step = fac__nest_step(&j->split.reduced, 0);
+    const int64_t next = fac__nest_step(&j->split.kept, 0), out = fac__nest_step(&j->split.kept, 1);
+    const int64_t some = fac__min(ROWS_AT_ONCE, FAC_TILE / n);
+    fac_tile_buf tile;
+    double acc[ROWS_AT_ONCE];
+    for (int64_t i = begin; i < end; i += some) {
+        const int64_t rows = fac__min(some, end - i);
+        load(j, &tile, j->in + i * next * (int64_t)j->in_item, step, rows * n);
+        fold_short(j, &tile, n, rows, acc);
+        finish(j, acc, rows);
+        fac__tile_store(j->r->kind, acc, j->out + i * out * (int64_t)j->out_item, j->out_dtype, out, rows);
+    }
+    return FAC_OK;
 }
 
 static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
@@ -206,7 +249,9 @@ static fac_status run_short_rows(void *ctx, int64_t begin, int64_t end) {
             fac__casts[j->out_dtype][j->in_dtype](j->out + i * out * (int64_t)j->out_item, out, &acc, 1, rows);
             continue;
         }
-        if (j->r->kind == FAC_ACC_F32)
+        if (multiplies_floats(j))
+            FAC_ISA_PICK(fac__prod_rows_f32)(x, step, n, rows, acc.f32);
+        else if (j->r->kind == FAC_ACC_F32)
             FAC_ISA_PICK(fac__sum_rows_f32)(!j->direct, x, step, n, rows, acc.f32);
         else
             FAC_ISA_PICK(fac__fold_short_rows_f64)(j->r->op, x, step, n, rows, acc.f64);
@@ -294,7 +339,10 @@ static fac_status reduce_rows(job *j) {
     int64_t grain = fac__grain(FAC_GRAIN, fac__min(n, FAC_ROW_BLOCK));
     const bool in_place = j->in_place.row && fac__nest_step(&j->split.reduced, 0) == 1;
     const bool whole = n > 0 && n <= (in_place ? FAC_ROW_BLOCK : FAC_TILE) && j->split.reduced.ndim <= 1;
-    fac_range_fn run = whole && in_place && is_short(j) ? run_short_rows : whole ? run_whole_rows : run_rows;
+    fac_range_fn run = is_short_in_tiles(j)               ? run_short_tiles
+                       : whole && in_place && is_short(j) ? run_short_rows
+                       : whole                            ? run_whole_rows
+                                                          : run_rows;
     fac_status st = fac__parallel_for(0, items, grain, run, j);
     if (j->partial && st == FAC_OK) combine_rows(j);
     fac__free(j->partial);
@@ -423,6 +471,51 @@ static fac_status reduce_columns(job *j) {
     return st;
 }
 
+/* ---- narrow columns: rows of several rows --------------------------------------------------------------------------------- */
+
+static bool is_narrow(const job *j) {
+    const fac_nest *kept = &j->split.kept, *red = &j->split.reduced;
+    return kept->ndim == 1 && red->ndim == 1 && kept->count > 1 && kept->count <= FAC_COL_WIDTH / 4 &&
+           fac__nest_step(kept, 0) > 0 && fac__nest_step(red, 0) == kept->count * fac__nest_step(kept, 0) &&
+           red->count >= 2 * (FAC_COL_WIDTH / kept->count);
+}
+
+/* Adds the rows of what r holds to acc, as blocks of columns are. */
+static void join(const job *j, strip_rows r, int64_t rows, int64_t w, strip *acc) {
+    strip some;
+    fold_strip(j, &r, rows, w, &some);
+    j->fns.col(&some, w, 1, w, acc);
+}
+
+static fac_status reduce_narrow(job *j) {
+    const int64_t w = j->split.kept.count, n = j->split.reduced.count, out_step = fac__nest_step(&j->split.kept, 1);
+    const int64_t together = FAC_COL_WIDTH / w, rows = n / together;
+    strip wide, acc;
+    j->split.kept.count = j->split.kept.size[0] = j->width = together * w;
+    j->split.reduced.count = j->split.reduced.size[0] = rows;
+    j->split.reduced.stride[0][0] *= together;
+    j->blocks = fac__div_up(rows, FAC_COL_BLOCK);
+    j->outer = j->strips = 1;
+    FAC_TRY(alloc_partial(j, j->blocks * j->width));
+    const int64_t cost = fac__min(rows, FAC_COL_BLOCK) * j->width;
+    const fac_status st = fac__parallel_for(0, j->blocks, fac__grain(FAC_GRAIN, cost), run_columns, j);
+    if (st == FAC_OK) {
+        fac__fold_identity(j->r->op, j->r->kind, &acc, w);
+        const int64_t ahead = rows * fac__nest_step(&j->split.reduced, 0);
+        strip_rows left = {.base = j->in + ahead * (int64_t)j->in_item};
+        fold_strip(j, &(strip_rows){.partial = j->partial, .ld = j->width}, j->blocks, j->width, &wide);
+        join(j, (strip_rows){.partial = (const char *)&wide, .ld = w}, together, w, &acc);
+        j->split.reduced.count = j->split.reduced.size[0] = n - rows * together;
+        j->split.reduced.stride[0][0] /= together;
+        fac__nest_seek(&j->split.reduced, 1, 0, &left.c);
+        if (n > rows * together) join(j, left, n - rows * together, w, &acc);
+        finish(j, &acc, w);
+        fac__tile_store(j->r->kind, &acc, j->out, j->out_dtype, out_step, w);
+    }
+    fac__free(j->partial);
+    return st;
+}
+
 /* Neighbouring outputs that fold few elements each. */
 static bool is_thin(const job *j) {
     return j->split.reduced.count <= (j->direct ? THIN / 4 : THIN) && j->split.kept.ndim &&
@@ -453,7 +546,9 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     if (j.in_place.row && fac__is_contiguous(in) && out->numel == 1 && in->numel <= FAC_ROW_BLOCK) {
         fac_acc_value acc;
         fac__fold_identity(r->op, r->kind, &acc, 1);
-        if (folds_doubles(&j) && in->numel > 0 && in->numel <= SHORT_ROW) /* with the bits of a row among others */
+        if (multiplies_floats(&j) && in->numel > 0 && in->numel <= SHORT_ROW)
+            FAC_ISA_PICK(fac__prod_rows_f32)((const void *)j.in, 0, in->numel, 1, &acc.f32);
+        else if (folds_doubles(&j) && in->numel > 0 && in->numel <= SHORT_ROW) /* with the bits of a row among others */
             FAC_ISA_PICK(fac__fold_short_rows_f64)(r->op, (const void *)j.in, 0, in->numel, 1, &acc.f64);
         else
             j.in_place.row(j.in, in->numel, &acc);
@@ -464,7 +559,9 @@ fac_status fac__reduce(const fac_reduction *r, fac_tensor *in, uint64_t mask, fa
     j.in_item = fac__dtype_size(j.in_dtype);
     j.out_item = fac__dtype_size(j.out_dtype);
     fac__split(&j.split, in, mask, &out, 1, false);
-    return fac__split_is_columns(&j.split) || is_thin(&j) ? reduce_columns(&j) : reduce_rows(&j);
+    if (is_narrow(&j)) return reduce_narrow(&j);
+    return fac__split_is_columns(&j.split) || (is_thin(&j) && !is_short_in_tiles(&j)) ? reduce_columns(&j)
+                                                                                      : reduce_rows(&j);
 }
 
 /* ---- both extremes of everything ---------------------------------------------------------------------------------------- */

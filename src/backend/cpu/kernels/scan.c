@@ -147,6 +147,26 @@ static void prefix_exact(double *x, int64_t n, int64_t step, int64_t at, before 
     }
 }
 
+/* Products of a whole line whose elements need no tile; the same sums of doubles, block by block. */
+#define LINE_PROD(NAME, T)                                                                 \
+    static void NAME(const T *x, int64_t step, T *out, int64_t out_step, int64_t n) {      \
+        double a = 1;                                                                      \
+        for (int64_t i = 0; i < n; i++) out[i * out_step] = (T)(a *= (double)x[i * step]); \
+    }
+LINE_PROD(line_prod_f32, float)
+LINE_PROD(line_prod_f64, double)
+
+static void line_sum_f64(const double *x, int64_t step, double *out, int64_t out_step, int64_t n) {
+    before b = {0, 0};
+    for (int64_t i = 0; i < n;) {
+        const int64_t end = fac__min(n, i + BLOCK);
+        const double hi = b.hi, lo = b.lo;
+        double a = 0;
+        for (; i < end; i++) out[i * out_step] = hi + (lo + (a += x[i * step]));
+        add_block(&b, a);
+    }
+}
+
 /* The common line: sums and products of doubles, acc carried from tile to tile. */
 static void prefix_f64(scan_op op, double *x, int64_t n, double *acc) {
     double a = *acc;
@@ -209,38 +229,60 @@ static bool sums_exactly(const scan *s) {
 
 /* ---- walks --------------------------------------------------------------------------------------------------------------- */
 
-/* w lines side by side from the cursor on. */
+/* Rows of w lines side by side, from element i on, become results. */
+static void scan_rows(const scan *s, wide *acc, int64_t *where, before *blocks, void *rows, int64_t *places, int64_t w,
+                      int64_t m, int64_t i) {
+    const size_t row = (size_t)w * fac__acc_size(s->kind);
+    const bool exactly = blocks != NULL;
+    const int64_t parts = s->kind == FAC_ACC_C128 ? 2 * w : w;
+    if (s->indices) {
+        FAC_ISA_PICK(fac__scan_extremes)(s->op, s->kind, acc, where, rows, places, w, m, i);
+        return;
+    }
+    if (!exactly && s->kind != FAC_ACC_C128 && s->op != SCAN_LOGSUMEXP) {
+        FAC_ISA_PICK(fac__scan_rows)(s->op, s->kind, acc, rows, w, m);
+        return;
+    }
+    for (int64_t r = 0; r < m; r++) {
+        double *x = (void *)((char *)rows + (size_t)r * row);
+        step(s, acc, x, w);
+        if (!exactly) {
+            memcpy(x, acc, row);
+            continue;
+        }
+        for (int64_t j = 0; j < parts; j++) x[j] = blocks[j].hi + (blocks[j].lo + acc->f64[j]);
+        for (int64_t j = 0; (i + r + 1) % BLOCK == 0 && j < parts; j++) {
+            add_block(&blocks[j], acc->f64[j]);
+            acc->f64[j] = 0;
+        }
+    }
+}
+
+/* w lines side by side from the cursor on: several rows at once, where they follow each other. */
 static void scan_strip(const scan *s, const fac_cursor *c, int64_t w) {
     size_t in_item = fac__dtype_size(s->in_dtype), out_item = fac__dtype_size(s->out_dtype);
     const char *in = s->in + c->offset[0] * (int64_t)in_item;
     char *out = s->out + c->offset[1] * (int64_t)out_item;
     int64_t *indices = s->indices ? s->indices + c->offset[2] : NULL;
-    int64_t in_next = fac__nest_step(&s->lines, 0), out_next = fac__nest_step(&s->lines, 1),
-            index_next = fac__nest_step(&s->lines, 2);
-    wide acc, x;
-    int64_t where[STRIP];
+    const int64_t in_next = fac__nest_step(&s->lines, 0), out_next = fac__nest_step(&s->lines, 1),
+                  index_next = fac__nest_step(&s->lines, 2);
+    const bool behind =
+        s->in_step == w * in_next && s->out_step == w * out_next && (!indices || s->index_step == w * index_next);
+    const int64_t together = behind ? FAC_TILE / w : 1;
+    wide acc;
+    fac_tile_buf rows;
+    int64_t where[STRIP], places[FAC_TILE];
     before blocks[2 * STRIP];
     const bool exactly = sums_exactly(s);
-    const int64_t parts = s->kind == FAC_ACC_C128 ? 2 * w : w;
-    if (exactly) memset(blocks, 0, (size_t)parts * sizeof *blocks);
+    if (exactly) memset(blocks, 0, (size_t)(s->kind == FAC_ACC_C128 ? 2 * w : w) * sizeof *blocks);
+    if (indices) memset(where, 0, (size_t)w * sizeof *where);
     identity(s, &acc, w);
-    for (int64_t i = 0; i < s->n; i++) {
-        load(s, &x, in, in_next, w);
-        if (indices) {
-            FAC_ISA_PICK(fac__scan_extremes)(s->op, s->kind, &acc, where, &x, w, i);
-            for (int64_t j = 0; j < w; j++) indices[j * index_next] = where[j];
-            indices += s->index_step;
-        } else {
-            step(s, &acc, &x, w);
-        }
-        for (int64_t j = 0; exactly && j < parts; j++) x.f64[j] = blocks[j].hi + (blocks[j].lo + acc.f64[j]);
-        fac__tile_store(s->kind, exactly ? &x : &acc, out, s->out_dtype, out_next, w);
-        for (int64_t j = 0; exactly && (i + 1) % BLOCK == 0 && j < parts; j++) {
-            add_block(&blocks[j], acc.f64[j]);
-            acc.f64[j] = 0;
-        }
-        in += s->in_step * (int64_t)in_item;
-        out += s->out_step * (int64_t)out_item;
+    for (int64_t i = 0; i < s->n; i += together) {
+        const int64_t m = fac__min(together, s->n - i);
+        load(s, &rows, in + i * s->in_step * (int64_t)in_item, in_next, m * w);
+        scan_rows(s, &acc, where, exactly ? blocks : NULL, &rows, places, w, m, i);
+        fac__tile_store(s->kind, &rows, out + i * s->out_step * (int64_t)out_item, s->out_dtype, out_next, m * w);
+        if (indices) fac__tile_store(FAC_ACC_I64, places, indices + i * s->index_step, FAC_I64, index_next, m * w);
     }
 }
 
@@ -269,6 +311,15 @@ static void scan_line(const scan *s, const fac_cursor *c) {
     const int parts = s->kind == FAC_ACC_C128 ? 2 : 1;
     if (s->op == SCAN_SUM && s->in_dtype == FAC_I64 && s->out_dtype == FAC_I64 && s->in_step == 1 && s->out_step == 1) {
         FAC_ISA_PICK(fac__prefix_sum_i64)((const int64_t *)(const void *)in, (int64_t *)(void *)out, s->n, 0);
+        return;
+    }
+    const bool same = s->in_dtype == s->out_dtype && (!s->via || s->via == s->in_dtype) && !s->indices;
+    if (same && s->in_dtype == FAC_F64 && (s->op == SCAN_SUM || s->op == SCAN_PROD)) {
+        (exactly ? line_sum_f64 : line_prod_f64)((const void *)in, s->in_step, (void *)out, s->out_step, s->n);
+        return;
+    }
+    if (same && s->in_dtype == FAC_F32 && s->op == SCAN_PROD) {
+        line_prod_f32((const void *)in, s->in_step, (void *)out, s->out_step, s->n);
         return;
     }
     identity(s, &acc, 1);
@@ -305,10 +356,10 @@ static void scan_line(const scan *s, const fac_cursor *c) {
 /* Lines that lie in rows, whose elements need no conversion: several lines at once. */
 static bool has_plain_lines(const scan *s) {
     const bool known = s->in_dtype == FAC_F32   ? s->indices != NULL
-                       : s->in_dtype == FAC_I64 ? s->op == SCAN_PROD
+                       : s->in_dtype == FAC_I64 ? s->indices || s->op == SCAN_PROD
                                                 : s->in_dtype == FAC_F64 && s->op != SCAN_LOGSUMEXP;
     return known && !s->columns && s->out_dtype == s->in_dtype && (!s->via || s->via == s->in_dtype) &&
-           s->in_step == 1 && s->out_step == 1 && (!s->indices || s->index_step == 1) && s->lines.ndim == 1;
+           s->in_step == 1 && s->out_step == 1 && (!s->indices || s->index_step == 1) && s->lines.ndim <= 1;
 }
 
 /* Returns how many lines it took. */
@@ -316,22 +367,55 @@ static int64_t scan_lines(const scan *s, int64_t begin, int64_t end) {
     const int64_t *step[] = {s->lines.stride[0], s->lines.stride[1], s->lines.stride[2]};
     const int64_t item = fac__dtype_size(s->in_dtype);
     int64_t i = begin;
-    const int64_t some = s->in_dtype == FAC_F32 ? FAC_SCAN_LINES : FAC_SCAN_WIDE;
-    for (; i + some <= end; i += some) {
+    const int64_t many = s->in_dtype == FAC_F32 ? FAC_SCAN_LINES : FAC_SCAN_WIDE;
+    for (int64_t some = many; i < end; i += some) {
+        some = s->in_dtype == FAC_F32 ? fac__min(many, end - i) : many;
+        if (i + some > end) break;
         int64_t *at = s->indices ? s->indices + i * *step[2] : NULL;
         const void *x = s->in + i * *step[0] * item;
         void *out = s->out + i * *step[1] * item;
-        if (s->in_dtype == FAC_F32)
-            FAC_ISA_PICK(fac__extreme_lines_f32)(s->op == SCAN_MAX, x, *step[0], out, *step[1], at, *step[2], s->n);
-        else
-            FAC_ISA_PICK(fac__scan_lines)(s->op, s->kind, x, *step[0], out, *step[1], at, *step[2], s->n);
+        if (s->in_dtype == FAC_F32) FAC_ISA_PICK(fac__extreme_lines_f32)
+        ((int)some, s->op == SCAN_MAX, x, *step[0], out, *step[1], at, *step[2], s->n);
+        else FAC_ISA_PICK(fac__scan_lines)(s->op, s->kind, x, *step[0], out, *step[1], at, *step[2], s->n);
     }
     return i - begin;
+}
+
+/* Short lines that follow each other: some of them are converted together, scanned where they are, and converted back. */
+enum { SHORT_LINE = 64 };
+static bool has_short_lines(const scan *s) {
+    const bool behind = fac__nest_step(&s->lines, 0) == s->n * s->in_step &&
+                        fac__nest_step(&s->lines, 1) == s->n * s->out_step &&
+                        (!s->indices || fac__nest_step(&s->lines, 2) == s->n * s->index_step);
+    return behind && s->lines.ndim == 1 && !s->columns && s->n <= SHORT_LINE && s->kind != FAC_ACC_C128 &&
+           s->op != SCAN_LOGSUMEXP && s->lines.count >= FAC_SCAN_WIDE;
+}
+
+static void scan_short_lines(const scan *s, int64_t begin, int64_t end) {
+    const int64_t n = s->n, some = FAC_TILE / n / FAC_SCAN_WIDE * FAC_SCAN_WIDE;
+    const int64_t in_line = n * s->in_step * fac__dtype_size(s->in_dtype),
+                  out_line = n * s->out_step * fac__dtype_size(s->out_dtype);
+    fac_tile_buf tile; /* of numbers of 8 bytes */
+    int64_t places[FAC_TILE];
+    for (int64_t i = begin; i < end; i += some) {
+        const int64_t m = fac__min(some, end - i);
+        load(s, &tile, s->in + i * in_line, s->in_step, m * n);
+        if (m % FAC_SCAN_WIDE) memset(tile.i64 + m * n, 0, (size_t)(FAC_SCAN_WIDE * n) * sizeof *tile.i64);
+        for (int64_t l = 0; l < m; l += FAC_SCAN_WIDE) FAC_ISA_PICK(fac__scan_lines)
+        (s->op, s->kind, tile.i64 + l * n, n, tile.i64 + l * n, n, places + l * n, n, n);
+        fac__tile_store(s->kind, &tile, s->out + i * out_line, s->out_dtype, s->out_step, m * n);
+        if (s->indices)
+            fac__tile_store(FAC_ACC_I64, places, s->indices + i * n * s->index_step, FAC_I64, s->index_step, m * n);
+    }
 }
 
 static fac_status run_scan(void *ctx, int64_t begin, int64_t end) {
     const scan *s = ctx;
     if (has_plain_lines(s)) begin += scan_lines(s, begin, end);
+    if (has_short_lines(s)) {
+        scan_short_lines(s, begin, end);
+        return FAC_OK;
+    }
     for (int64_t i = begin; i < end; i++) {
         fac_cursor c;
         if (!s->columns) {

@@ -33,16 +33,7 @@ bool FAC_ISA_NAME(fac__prefix_log_sum_f64)(double *x, int64_t n, double before) 
     return true;
 }
 
-#if FAC_ISA_LEVEL >= 2
-/* Lanes move up by k, and -inf (inf) in. */
-#define UP(v, fill, k) \
-    _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(v), _mm512_castps_si512(fill), 16 - (k)))
-
-static inline __m512 further(bool larger, __m512 a, __m512 b) {
-    return larger ? _mm512_max_ps(a, b) : _mm512_min_ps(a, b);
-}
-
-/* One element after the other, where there are NaNs. */
+/* One element after the other. */
 static void extreme_each(bool larger, const float *x, float *out, int64_t *at, int64_t begin, int64_t end, float *best,
                          int64_t *place) {
     for (int64_t i = begin; i < end; i++) {
@@ -51,6 +42,15 @@ static void extreme_each(bool larger, const float *x, float *out, int64_t *at, i
         out[i] = *best;
         at[i] = *place;
     }
+}
+
+#if FAC_ISA_LEVEL >= 2
+/* Lanes move up by k, and -inf (inf) in. */
+#define UP(v, fill, k) \
+    _mm512_castsi512_ps(_mm512_alignr_epi32(_mm512_castps_si512(v), _mm512_castps_si512(fill), 16 - (k)))
+
+static inline __m512 further(bool larger, __m512 a, __m512 b) {
+    return larger ? _mm512_max_ps(a, b) : _mm512_min_ps(a, b);
 }
 
 /* An element is the latest extreme if it equals the extreme of all up to it; each lane takes the highest such lane that is not above
@@ -95,9 +95,10 @@ static inline __attribute__((always_inline)) void extreme_line(bool larger, cons
     }
 }
 
-void FAC_ISA_NAME(fac__extreme_lines_f32)(bool larger, const float *restrict x, int64_t x_line, float *restrict out,
-                                          int64_t out_line, int64_t *restrict at, int64_t at_line, int64_t n) {
-    for (int l = 0; l < FAC_SCAN_LINES; l++, x += x_line, out += out_line, at += at_line) {
+void FAC_ISA_NAME(fac__extreme_lines_f32)(int lines, bool larger, const float *restrict x, int64_t x_line,
+                                          float *restrict out, int64_t out_line, int64_t *restrict at, int64_t at_line,
+                                          int64_t n) {
+    for (int l = 0; l < lines; l++, x += x_line, out += out_line, at += at_line) {
         if (larger)
             extreme_line(true, x, out, at, n);
         else
@@ -123,8 +124,15 @@ typedef struct part {
             p.place[l][k] = place[l];                                          \
         }
 
-void FAC_ISA_NAME(fac__extreme_lines_f32)(bool larger, const float *restrict x, int64_t x_line, float *restrict out,
-                                          int64_t out_line, int64_t *restrict at, int64_t at_line, int64_t n) {
+void FAC_ISA_NAME(fac__extreme_lines_f32)(int lines, bool larger, const float *restrict x, int64_t x_line,
+                                          float *restrict out, int64_t out_line, int64_t *restrict at, int64_t at_line,
+                                          int64_t n) {
+    for (int l = 0; l < lines && lines < FAC_SCAN_LINES; l++) {
+        float extreme = larger ? -__builtin_inff() : __builtin_inff();
+        int64_t found = 0;
+        extreme_each(larger, x + l * x_line, out + l * out_line, at + l * at_line, 0, n, &extreme, &found);
+    }
+    if (lines < FAC_SCAN_LINES) return;
     float best[FAC_SCAN_LINES];
     int64_t place[FAC_SCAN_LINES] = {0};
     part p;
@@ -161,7 +169,10 @@ typedef struct state {
     lanes place, flip;
 } state;
 
+/* Of integers, which wrap. */
 #define PROD_I64 (-1)
+#define SUM_I64 (-2)
+#define EXTREME_I64 16
 
 /* What stands in the place of v, number i of the lines. */
 static inline __attribute__((always_inline)) fac_vf64 next(int op, state *s, fac_vf64 v, int64_t i) {
@@ -171,6 +182,13 @@ static inline __attribute__((always_inline)) fac_vf64 next(int op, state *s, fac
     }
     if (op == SCAN_PROD) return s->best *= v;
     if (op == PROD_I64) return s->best = (fac_vf64)((bits)s->best * (bits)v);
+    if (op == SUM_I64) return s->best = (fac_vf64)((bits)s->best + (bits)v);
+    if (op == EXTREME_I64) {
+        const lanes x = (lanes)v ^ s->flip, taken = x >= (lanes)s->best;
+        s->best = (fac_vf64)((taken & x) | (~taken & (lanes)s->best));
+        s->place = (taken & i) | (~taken & s->place);
+        return (fac_vf64)((lanes)s->best ^ s->flip);
+    }
     const fac_vf64 y = (fac_vf64)((lanes)v ^ s->flip);
     const lanes take = (y != y) | ((s->best == s->best) & (y >= s->best));
     s->best = (fac_vf64)((take & (lanes)y) | (~take & (lanes)s->best));
@@ -185,62 +203,99 @@ static inline void end_block(state *s) {
     s->best = (fac_vf64){0};
 }
 
-#define SCAN_COLUMNS(NAME, OP, FIRST)                                                                              \
-    static void NAME(const double *x, int64_t x_line, double *out, int64_t out_line, int64_t *at, int64_t at_line, \
-                     int64_t n, lanes flip) {                                                                      \
-        state s = {.best = (fac_vf64)(FIRST), .flip = flip};                                                       \
-        fac_vf64 v[L] = {{0}}, p[L];                                                                               \
-        for (int64_t i = 0; i < n; i += L) {                                                                       \
-            const size_t bytes = (size_t)(n - i < L ? n - i : L) * sizeof *x;                                      \
-            for (int l = 0; l < L; l++) move(&v[l], x + l * x_line + i, bytes);                                    \
-            fac_transpose_f64(v);                                                                                  \
-            for (int k = 0; k < L; k++) {                                                                          \
-                v[k] = next(OP, &s, v[k], i + k);                                                                  \
-                if ((int)(OP) >= SCAN_MAX) p[k] = (fac_vf64)s.place;                                               \
-            }                                                                                                      \
-            fac_transpose_f64(v);                                                                                  \
-            for (int l = 0; l < L; l++) move(out + l * out_line + i, &v[l], bytes);                                \
-            if ((int)(OP) == SCAN_SUM && (i + L) % FAC_SCAN_BLOCK == 0) end_block(&s);                             \
-            if ((int)(OP) < SCAN_MAX) continue;                                                                    \
-            fac_transpose_f64(p);                                                                                  \
-            for (int l = 0; l < L; l++) move(at + l * at_line + i, &p[l], bytes);                                  \
-        }                                                                                                          \
+/* One square of the lines, from number i on: `bytes` of each. */
+static inline __attribute__((always_inline)) void scan_square(int op, state *s, const double *x, int64_t x_line,
+                                                              double *out, int64_t out_line, int64_t *at,
+                                                              int64_t at_line, int64_t i, size_t bytes) {
+    fac_vf64 v[L], p[L];
+    for (int l = 0; l < L; l++) {
+        if (bytes < FAC_VECTOR_BYTES) v[l] = (fac_vf64){0};
+        move(&v[l], x + l * x_line + i, bytes);
+    }
+    fac_transpose_f64(v);
+#pragma GCC unroll 8
+    for (int k = 0; k < L; k++) {
+        v[k] = next(op, s, v[k], i + k);
+        if (op >= SCAN_MAX) p[k] = (fac_vf64)s->place;
+    }
+    fac_transpose_f64(v);
+    for (int l = 0; l < L; l++) move(out + l * out_line + i, &v[l], bytes);
+    if (op == SCAN_SUM && (i + L) % FAC_SCAN_BLOCK == 0) end_block(s);
+    if (op < SCAN_MAX) return;
+    fac_transpose_f64(p);
+    for (int l = 0; l < L; l++) move(at + l * at_line + i, &p[l], bytes);
+}
+
+#define SCAN_COLUMNS(NAME, OP, FIRST)                                                                                 \
+    static void NAME(const double *x, int64_t x_line, double *out, int64_t out_line, int64_t *at, int64_t at_line,    \
+                     int64_t n, lanes flip) {                                                                         \
+        state s = {.best = (fac_vf64)(FIRST), .flip = flip};                                                          \
+        int64_t i = 0;                                                                                                \
+        for (; i + L <= n; i += L)                                                                                    \
+            scan_square((int)(OP), &s, x, x_line, out, out_line, at, at_line, i, FAC_VECTOR_BYTES);                   \
+        if (i < n) scan_square((int)(OP), &s, x, x_line, out, out_line, at, at_line, i, (size_t)(n - i) * sizeof *x); \
     }
 SCAN_COLUMNS(sum_f64, SCAN_SUM, fac_splat_f64(0))
 SCAN_COLUMNS(prod_f64, SCAN_PROD, fac_splat_f64(1))
 SCAN_COLUMNS(prod_i64, PROD_I64, (lanes){0} + 1)
+SCAN_COLUMNS(sum_i64, SUM_I64, (lanes){0})
+SCAN_COLUMNS(extreme_i64, EXTREME_I64, (lanes){0} + INT64_MIN)
 SCAN_COLUMNS(extreme_f64, SCAN_MAX, fac_splat_f64(-__builtin_inf()))
 
 void FAC_ISA_NAME(fac__scan_lines)(scan_op op, fac_acc kind, const void *vx, int64_t x_line, void *vout,
                                    int64_t out_line, int64_t *at, int64_t at_line, int64_t n) {
-    const lanes flip = (lanes){0} + (op == SCAN_MIN ? INT64_MIN : 0);
+    const lanes flip = (lanes){0} + (op != SCAN_MIN ? 0 : kind == FAC_ACC_I64 ? -1 : INT64_MIN);
     const double *x = vx;
     double *out = vout;
     for (int l = 0; l < FAC_SCAN_WIDE; l += L, x += L * x_line, out += L * out_line, at += at ? L * at_line : 0)
-        (kind == FAC_ACC_I64 ? prod_i64
+        (kind == FAC_ACC_I64 ? (op == SCAN_SUM    ? sum_i64
+                                : op == SCAN_PROD ? prod_i64
+                                                  : extreme_i64)
          : op == SCAN_SUM    ? sum_f64
          : op == SCAN_PROD   ? prod_f64
                              : extreme_f64)(x, x_line, out, out_line, at, at_line, n, flip);
 }
 
 /* Without branches, so that they vectorise. */
-#define EXTREMES(NAME, T, TAKES)                                                                             \
-    static void NAME(T *restrict best, int64_t *restrict where, const T *restrict x, int64_t w, int64_t i) { \
-        FAC_IVDEP for (int64_t j = 0; j < w; j++) {                                                          \
-            const bool take = (TAKES);                                                                       \
-            best[j] = take ? x[j] : best[j];                                                                 \
-            where[j] = take ? i : where[j];                                                                  \
-        }                                                                                                    \
+#define EXTREMES(NAME, T, TAKES)                                                                                \
+    static void NAME(T *restrict best, int64_t *restrict where, T *restrict x, int64_t *restrict at, int64_t w, \
+                     int64_t rows, int64_t i) {                                                                 \
+        for (int64_t r = 0; r < rows; r++, x += w, at += w) {                                                   \
+            FAC_IVDEP for (int64_t j = 0; j < w; j++) {                                                         \
+                const bool take = (TAKES);                                                                      \
+                best[j] = take ? x[j] : best[j];                                                                \
+                where[j] = take ? i + r : where[j];                                                             \
+                x[j] = best[j];                                                                                 \
+                at[j] = where[j];                                                                               \
+            }                                                                                                   \
+        }                                                                                                       \
     }
 EXTREMES(larger_f64, double, (x[j] != x[j]) | ((best[j] == best[j]) & (x[j] >= best[j])))
 EXTREMES(smaller_f64, double, (x[j] != x[j]) | ((best[j] == best[j]) & (x[j] <= best[j])))
 EXTREMES(larger_i64, int64_t, x[j] >= best[j])
 EXTREMES(smaller_i64, int64_t, x[j] <= best[j])
 
-void FAC_ISA_NAME(fac__scan_extremes)(scan_op op, fac_acc kind, void *best, int64_t *where, const void *x, int64_t w,
-                                      int64_t i) {
+void FAC_ISA_NAME(fac__scan_extremes)(scan_op op, fac_acc kind, void *best, int64_t *where, void *x, int64_t *at,
+                                      int64_t w, int64_t rows, int64_t i) {
     if (kind == FAC_ACC_I64)
-        (op == SCAN_MAX ? larger_i64 : smaller_i64)(best, where, x, w, i);
+        (op == SCAN_MAX ? larger_i64 : smaller_i64)(best, where, x, at, w, rows, i);
     else
-        (op == SCAN_MAX ? larger_f64 : smaller_f64)(best, where, x, w, i);
+        (op == SCAN_MAX ? larger_f64 : smaller_f64)(best, where, x, at, w, rows, i);
+}
+
+#define RUNNING(NAME, T, OP)                                                          \
+    static void NAME(T *restrict acc, T *restrict x, int64_t w, int64_t rows) {       \
+        for (int64_t r = 0; r < rows; r++, x += w)                                    \
+            FAC_IVDEP for (int64_t j = 0; j < w; j++) x[j] = acc[j] = acc[j] OP x[j]; \
+    }
+RUNNING(running_sum_f64, double, +)
+RUNNING(running_prod_f64, double, *)
+RUNNING(running_sum_u64, uint64_t, +)
+RUNNING(running_prod_u64, uint64_t, *)
+
+void FAC_ISA_NAME(fac__scan_rows)(scan_op op, fac_acc kind, void *acc, void *x, int64_t w, int64_t rows) {
+    if (kind == FAC_ACC_I64)
+        (op == SCAN_SUM ? running_sum_u64 : running_prod_u64)(acc, x, w, rows);
+    else
+        (op == SCAN_SUM ? running_sum_f64 : running_prod_f64)(acc, x, w, rows);
 }

@@ -17,28 +17,26 @@ typedef struct search_job {
     void *out;
 } search_job;
 
-/* Number of keys below v, or not above it. */
-static int64_t place(const uint64_t *keys, int64_t n, uint64_t v, bool right) {
-    int64_t low = 0, high = n;
-    while (low < high) {
-        int64_t mid = low + (high - low) / 2;
-        if (right ? keys[mid] <= v : keys[mid] < v)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
-}
-
 static fac_status search_range(void *ctx, int64_t begin, int64_t end) {
     const search_job *j = ctx;
-    for (int64_t i = begin; i < end; i++) {
-        const uint64_t *row = j->boundaries + (j->shared ? 0 : i / j->m * j->n);
-        int64_t at = place(row, j->n, j->values[i], j->right);
-        if (j->narrow)
-            ((int32_t *)j->out)[i] = (int32_t)at;
-        else
-            ((int64_t *)j->out)[i] = at;
+    for (int64_t i = begin, some; i < end; i += some) {
+        const int64_t row = j->shared ? 0 : i / j->m;
+        uint64_t values[FAC_SEARCHES];
+        int64_t at[FAC_SEARCHES];
+        some = fac__min(FAC_SEARCHES, (j->shared ? end : fac__min(end, (row + 1) * j->m)) - i);
+        /* Those that are not above a value are below the next key; there is none after the last. */
+        for (int64_t k = 0; k < FAC_SEARCHES; k++) {
+            const uint64_t v = j->values[i + fac__min(k, some - 1)];
+            values[k] = v + (j->right && v != UINT64_MAX);
+        }
+        FAC_ISA_PICK(fac__places)(j->boundaries + row * j->n, j->n, values, at);
+        for (int64_t k = 0; k < some; k++) {
+            const int64_t place = j->right && j->values[i + k] == UINT64_MAX ? j->n : at[k];
+            if (j->narrow)
+                ((int32_t *)j->out)[i + k] = (int32_t)place;
+            else
+                ((int64_t *)j->out)[i + k] = place;
+        }
     }
     return FAC_OK;
 }
@@ -58,7 +56,7 @@ static fac_status keys_of(fac_tensor *t, fac_dtype dtype, fac_tensor *sorter, in
     if (!plain) return fac_error();
     fac_status st = converted(t, dtype, &rows);
     if (st == FAC_OK) {
-        fac__keys(dtype, fac__data(rows), 1, t->numel, plain);
+        FAC_ISA_PICK(fac__keys)(dtype, fac__data(rows), 1, t->numel, 0, plain);
         fac__unref(rows);
     }
     if (st == FAC_OK && sorter && t->numel) {
@@ -217,65 +215,18 @@ static fac_status make_groups(const groups *g, fac_tensor *self, bool inverse, b
     return st;
 }
 
-/* Runs of equal neighbours of a type that compares as it stands: a NaN is equal to nothing. Writes what is not NULL; returns how many
-   there are. Without branches: whether a run goes on is not to be foretold. */
-#define RUNS(NAME, T)                                                                                   \
-    static int64_t NAME(const void *data, int64_t n, void *values, int64_t *inverse, int64_t *counts) { \
-        const T *v = data;                                                                              \
-        T *out = values, first = n ? v[0] : 0;                                                          \
-        int64_t runs = n > 0, before = 0;                                                               \
-        if (!out) {                                                                                     \
-            for (int64_t i = 1; i < n; i++) runs += v[i] != v[i - 1];                                   \
-            return runs;                                                                                \
-        }                                                                                               \
-        if (n) out[0] = first;                                                                          \
-        if (n && inverse) inverse[0] = 0;                                                               \
-        for (int64_t i = 1; i < n; i++) {                                                               \
-            const bool begins = v[i] != v[i - 1];                                                       \
-            runs += begins;                                                                             \
-            first = begins ? v[i] : first;                                                              \
-            out[runs - 1] = first;                                                                      \
-            if (inverse) inverse[i] = runs - 1;                                                         \
-        }                                                                                               \
-        for (int64_t i = 1, k = 0; counts && i <= n; i++) {                                             \
-            if (i < n && v[i] == v[i - 1]) continue;                                                    \
-            counts[k++] = i - before;                                                                   \
-            before = i;                                                                                 \
-        }                                                                                               \
-        return runs;                                                                                    \
-    }
-RUNS(runs_u8, uint8_t)
-RUNS(runs_u16, uint16_t)
-RUNS(runs_u32, uint32_t)
-RUNS(runs_u64, uint64_t)
-RUNS(runs_f32, float)
-RUNS(runs_f64, double)
-
-typedef int64_t (*runs_fn)(const void *data, int64_t n, void *values, int64_t *inverse, int64_t *counts);
-static runs_fn runs_of(fac_dtype d) {
-    if (d == FAC_F32) return runs_f32;
-    if (d == FAC_F64) return runs_f64;
-    if (!fac_dtype_is_integral(d, true)) return NULL;
-    switch (fac__dtype_size(d)) {
-    case 1: return runs_u8;
-    case 2: return runs_u16;
-    case 4: return runs_u32;
-    default: return runs_u64;
-    }
-}
-
-static fac_status unique_runs(runs_fn fn, fac_tensor *self, bool inverse, bool counts, fac_tensor **out) {
+static fac_status unique_runs(fac_tensor *self, bool inverse, bool counts, fac_tensor **out) {
     fac_tensor *rows;
     FAC_TRY(fac__cpu_contiguous(self, &rows));
-    const int64_t n = rows->numel, groups = fn(fac__data(rows), n, NULL, NULL, NULL), none = 0;
+    const fac_dtype d = (fac_dtype)self->dtype;
+    const int64_t n = rows->numel, groups = FAC_ISA_PICK(fac__runs)(d, fac__data(rows), n, NULL, NULL, NULL), none = 0;
     fac_status st = fac__empty(&groups, 1, (fac_dtype)self->dtype, self->device, &out[0]);
     if (st == FAC_OK)
         st = inverse ? fac__empty(self->sizes, self->ndim, FAC_I64, self->device, &out[1])
                      : fac__empty(&none, 1, FAC_I64, self->device, &out[1]);
     if (st == FAC_OK) st = fac__empty(counts ? &groups : &none, 1, FAC_I64, self->device, &out[2]);
-    if (st == FAC_OK)
-        fn(fac__data(rows), n, fac__data(out[0]), inverse ? fac__data(out[1]) : NULL,
-           counts ? fac__data(out[2]) : NULL);
+    if (st == FAC_OK) FAC_ISA_PICK(fac__runs)
+    (d, fac__data(rows), n, fac__data(out[0]), inverse ? fac__data(out[1]) : NULL, counts ? fac__data(out[2]) : NULL);
     fac__unref(rows);
     for (int i = 0; st != FAC_OK && i < 3; i++) fac__unref(out[i]), out[i] = NULL;
     return st;
@@ -314,10 +265,11 @@ fac_status unique_consecutive_cpu(const fac_call_info *c, fac_tensor *self, bool
                                   fac_opt_int dim, fac_tensor **out) {
     (void)c;
     if (dim.set) return fac__unique_slices(self, dim.v, out);
-    const runs_fn fn = runs_of((fac_dtype)self->dtype);
+    const fac_dtype d = (fac_dtype)self->dtype;
     out[0] = out[1] = out[2] = NULL;
-    return fn ? unique_runs(fn, self, return_inverse, return_counts, out)
-              : unique(self, false, return_inverse, return_counts, out);
+    return d == FAC_F32 || d == FAC_F64 || fac_dtype_is_integral(d, true)
+               ? unique_runs(self, return_inverse, return_counts, out)
+               : unique(self, false, return_inverse, return_counts, out);
 }
 
 static fac_status depends_on_data(void) {

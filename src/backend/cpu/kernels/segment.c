@@ -119,15 +119,17 @@ static double start_of(const segments *g) { return g->has_initial ? g->initial :
 
 enum { LANES = 8 }; /* accumulators of one result, which are folded in the end */
 
-#define FOLD(EXPR)                         \
-    for (int64_t i = 0; i < n; i++) {      \
-        const double a = acc[i], x = v[i]; \
-        acc[i] = (EXPR);                   \
-    }                                      \
+#define FOLD(EXPR)                                     \
+    for (int64_t r = 0; r < rows; r++)                 \
+        for (int64_t i = 0; i < n; i++) {              \
+            const double a = acc[i], x = v[r * n + i]; \
+            acc[i] = (EXPR);                           \
+        }                                              \
     break
 
-/* Folds n numbers into as many accumulators. A NaN stays. */
-static void fold(segment_op op, double *acc, const double *v, int64_t n) {
+/* Folds rows of n numbers into as many accumulators. A NaN stays. */
+static inline __attribute__((always_inline)) void fold_rows(segment_op op, double *restrict acc,
+                                                            const double *restrict v, int64_t n, int64_t rows) {
     switch (op) {
     case SEGMENT_PROD: FOLD(a * x);
     case SEGMENT_MAX: FOLD(x > a || x != x ? x : a);
@@ -135,32 +137,23 @@ static void fold(segment_op op, double *acc, const double *v, int64_t n) {
     default: FOLD(a + x);
     }
 }
-
-/* Folds rows of LANES numbers, side by side. */
-static void fold_lanes(segment_op op, double *acc, const double *v, int64_t rows) {
-#define LANEWISE(EXPR)                                     \
-    for (int64_t r = 0; r < rows; r++)                     \
-        for (int k = 0; k < LANES; k++) {                  \
-            const double a = acc[k], x = v[r * LANES + k]; \
-            acc[k] = (EXPR);                               \
-        }                                                  \
-    break
-    switch (op) {
-    case SEGMENT_PROD: LANEWISE(a * x);
-    case SEGMENT_MAX: LANEWISE(x > a || x != x ? x : a);
-    case SEGMENT_MIN: LANEWISE(x < a || x != x ? x : a);
-    default: LANEWISE(a + x);
+static void fold(segment_op op, double *acc, const double *v, int64_t n, int64_t rows) {
+    switch (n) { /* accumulators of a few stay in registers */
+    case 2: fold_rows(op, acc, v, 2, rows); break;
+    case 3: fold_rows(op, acc, v, 3, rows); break;
+    case 4: fold_rows(op, acc, v, 4, rows); break;
+    case 8: fold_rows(op, acc, v, 8, rows); break;
+    default: fold_rows(op, acc, v, n, rows); break;
     }
-#undef LANEWISE
 }
 
 /* Folds a run of n numbers into one accumulator, by way of LANES of them. */
 static void fold_run(segment_op op, double *acc, const double *v, int64_t n) {
     double lanes[LANES];
     for (int k = 0; k < LANES; k++) lanes[k] = neutral(op);
-    fold_lanes(op, lanes, v, n / LANES);
-    fold(op, lanes, v + n / LANES * LANES, n % LANES);
-    for (int k = 0; k < LANES; k++) fold(op, acc, lanes + k, 1);
+    fold(op, lanes, v, LANES, n / LANES);
+    fold(op, lanes, v + n / LANES * LANES, n % LANES, 1);
+    fold(op, acc, lanes, 1, LANES);
 }
 
 static void finish(const segments *g, double *acc, int64_t n, int64_t length) {
@@ -180,12 +173,12 @@ static void reduce_tile(const segments *g, int64_t segment, int64_t at, int64_t 
     const double start = start_of(g);
     for (int64_t i = 0; i < n; i++) acc.f64[i] = start;
     for (int64_t i = begin, m; i < end; i += m) {
-        m = g->inner == 1 ? fac__min(FAC_TILE, end - i) : 1;
+        m = n == g->inner ? fac__min(FAC_TILE / n, end - i) : 1;
         load(g, v.f64, row_of(g, g->data, segment, i, at), m * n);
         if (g->inner == 1)
             fold_run(g->op, acc.f64, v.f64, m);
         else
-            fold(g->op, acc.f64, v.f64, n);
+            fold(g->op, acc.f64, v.f64, n, m);
     }
     finish(g, acc.f64, n, end - begin);
     fac__tile_store(FAC_ACC_F64, acc.f64, g->out + (segment * g->inner + at) * fac__dtype_size(g->dtype), g->dtype, 1,

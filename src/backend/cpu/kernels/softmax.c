@@ -275,6 +275,29 @@ static void logsumexp_row(fac_acc kind, const void *x, int64_t n, fac_acc_value 
         logsumexp_c128(x, n, out->c128);
 }
 
+/* Short rows that lie one behind the other, elements equally far apart: many at a time go through a tile. */
+static bool is_short(const sums *s) {
+    const fac_nest *kept = &s->split.kept, *red = &s->split.reduced;
+    return s->kind == FAC_ACC_F32 && kept->ndim == 1 && red->ndim == 1 && red->count > 0 &&
+           red->count <= FAC_TILE / 8 && fac__nest_step(kept, 0) == red->count * fac__nest_step(red, 0);
+}
+
+static void short_sums(const sums *s, int64_t begin, int64_t end) {
+    const int64_t n = s->split.reduced.count, step = fac__nest_step(&s->split.reduced, 0);
+    const fac_dtype from = (fac_dtype)s->in->dtype, to = (fac_dtype)s->out->dtype;
+    const int64_t out_step = fac__nest_step(&s->split.kept, 1), some = FAC_TILE / n;
+    fac_tile_buf tile;
+    float out[FAC_TILE];
+    for (int64_t i = begin; i < end; i += some) {
+        const int64_t rows = fac__min(some, end - i);
+        fac__tile_load(FAC_ACC_F32, &tile, (char *)fac__data(s->in) + i * n * step * fac__dtype_size(from), from, step,
+                       rows * n);
+        FAC_ISA_PICK(fac__logsumexp_rows_f32)(tile.f32, n, n, rows, out, 1);
+        fac__tile_store(FAC_ACC_F32, out, (char *)fac__data(s->out) + i * out_step * fac__dtype_size(to), to, out_step,
+                        rows);
+    }
+}
+
 static fac_status run_sums(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const sums *s = ctx;
     int64_t n = s->split.reduced.count;
@@ -284,6 +307,10 @@ static fac_status run_sums(void *ctx, int64_t begin, int64_t end, void *buffer) 
         FAC_ISA_PICK(fac__logsumexp_rows_f32)
         ((const float *)fac__data(s->in) + c.offset[0], s->split.kept.stride[0][0], n, end - begin,
          (float *)fac__data(s->out) + c.offset[1], s->split.kept.stride[1][0]);
+        return FAC_OK;
+    }
+    if (is_short(s)) {
+        short_sums(s, begin, end);
         return FAC_OK;
     }
     for (int64_t i = begin; i < end; i++) {
@@ -356,7 +383,9 @@ fac_status logsumexp_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool
     const fac_nest *red = &j.split.reduced;
     int64_t bytes;
     FAC_CHECK(fac__mul(red->count, 16, &bytes), FAC_ERR_OVERFLOW, "too many elements to reduce");
-    if (j.kind != FAC_ACC_C128 && fac__split_is_columns(&j.split) && j.split.kept.size[0] >= j.strip / 4)
+    /* Few doubles each are lines side by side as well, though they do not lie so. */
+    const bool few = j.kind == FAC_ACC_F64 && red->count <= 16 && j.split.kept.ndim && j.split.kept.size[0] >= j.strip;
+    if (j.kind != FAC_ACC_C128 && (few || (fac__split_is_columns(&j.split) && j.split.kept.size[0] >= j.strip / 4)))
         return sum_strips(&j);
     j.in_place = fac__acc_is(j.kind, (fac_dtype)self->dtype) && red->ndim <= 1 && fac__nest_step(red, 0) == 1;
     bytes = j.in_place ? 0 : red->count * (int64_t)fac__acc_size(j.kind);

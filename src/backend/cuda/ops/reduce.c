@@ -222,6 +222,15 @@ fac_status vector_norm_cuda(fac_structured *s, fac_tensor *self, fac_scalar ord,
     return fold(s, &r, self);
 }
 
+fac_status powsum_cuda(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_ints dim, bool keepdim,
+                       fac_dtype dtype) {
+    (void)dim, (void)keepdim, (void)dtype;
+    FAC_CHECK(!fac_dtype_is_complex(dtype_of(self)), FAC_ERR_UNSUPPORTED,
+              "there is no CUDA kernel for complex numbers yet");
+    fac_reduction r = fac__powsum_as(s, fac__scalar_f64(ord));
+    return fold(s, &r, self);
+}
+
 /* ---- places of extremes ---------------------------------------------------------------------------------------------------------- */
 
 static fac_status launch_places(fac_cuda_run *r, const k_fold *f, fac_acc kind) {

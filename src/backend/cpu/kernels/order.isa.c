@@ -1,0 +1,150 @@
+/* Keys of elements, and what is looked for among them. */
+#include "backend/cpu/kernels/order.h"
+#include "backend/cpu/simd.h"
+
+/* Floats of `bits` bits: the sign decides whether all bits or only the sign are inverted; NaN is the largest. */
+static inline uint64_t float_key(uint64_t x, int bits, uint64_t infinity) {
+    const uint64_t sign = (uint64_t)1 << (bits - 1), all = sign | (sign - 1);
+    const uint64_t key = x & sign ? ~x & all : x | sign;
+    return (x & (sign - 1)) > infinity ? all : x == sign ? sign : key;
+}
+
+#define KEYS(T, expr)                         \
+    do {                                      \
+        const T *s = src;                     \
+        for (int64_t i = 0; i < n; i++) {     \
+            const T x = s[i * stride];        \
+            out[i] = (uint64_t)(expr) ^ flip; \
+        }                                     \
+    } while (0)
+
+void FAC_ISA_NAME(fac__keys)(fac_dtype d, const void *restrict src, int64_t stride, int64_t n, uint64_t flip,
+                             uint64_t *restrict out) {
+    typedef uint32_t __attribute__((may_alias)) bits32;
+    typedef uint64_t __attribute__((may_alias)) bits64;
+    switch (d) {
+    case FAC_BOOL: KEYS(uint8_t, x != 0); break;
+    case FAC_U8: KEYS(uint8_t, x); break;
+    case FAC_I8: KEYS(uint8_t, x ^ 0x80u); break;
+    case FAC_I16: KEYS(uint16_t, x ^ 0x8000u); break;
+    case FAC_I32: KEYS(bits32, x ^ 0x80000000u); break;
+    case FAC_I64: KEYS(bits64, x ^ (uint64_t)1 << 63); break;
+    case FAC_F16: KEYS(uint16_t, float_key(x, 16, 0x7c00)); break;
+    case FAC_BF16: KEYS(uint16_t, float_key(x, 16, 0x7f80)); break;
+    case FAC_F32: KEYS(bits32, float_key(x, 32, 0x7f800000)); break;
+    default: KEYS(bits64, float_key(x, 64, 0x7ff0000000000000)); break;
+    }
+}
+
+bool FAC_ISA_NAME(fac__keys_below)(const uint64_t *keys, int64_t n, uint64_t limit) {
+    uint64_t below = 0;
+    for (int64_t i = 0; i < n; i++) below |= (uint64_t)(keys[i] < limit);
+    return below != 0;
+}
+
+void FAC_ISA_NAME(fac__ranks)(const uint64_t (*restrict keys)[FAC_RANKED_ROWS], int64_t n,
+                              uint64_t (*restrict ranks)[FAC_RANKED_ROWS]) {
+    memset(ranks, 0, (size_t)n * sizeof *ranks);
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t rank[FAC_RANKED_ROWS] = {0};
+        for (int64_t k = 0; k < i; k++)
+            for (int r = 0; r < FAC_RANKED_ROWS; r++) {
+                const uint64_t after = keys[k][r] <= keys[i][r];
+                rank[r] += after;
+                ranks[k][r] += 1 - after;
+            }
+        memcpy(ranks[i], rank, sizeof rank);
+    }
+}
+
+/* ---- runs of equal neighbours ---------------------------------------------------------------------------------------------- */
+
+/* Whole vectors of elements that begin runs are put side by side in registers: from element *i on, as long as there are vectors. */
+#if FAC_ISA_LEVEL >= 2
+#define GATHER_RUNS(NAME, T, L, MASK, V, LOAD, DIFFER, COMPRESS, STORE)                   \
+    static inline int64_t NAME(const T *v, int64_t n, T *out, int64_t runs, int64_t *i) { \
+        for (; *i + (L) <= n; *i += (L)) {                                                \
+            const V a = LOAD(v + *i);                                                     \
+            const MASK begins = DIFFER(a, LOAD(v + *i - 1));                              \
+            const int many = __builtin_popcount(begins);                                  \
+            STORE(out + runs, (MASK)((1u << many) - 1), COMPRESS(begins, a));             \
+            runs += many;                                                                 \
+        }                                                                                 \
+        return runs;                                                                      \
+    }
+#define NEQ_PS(a, b) _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ)
+#define NEQ_PD(a, b) _mm512_cmp_pd_mask(a, b, _CMP_NEQ_UQ)
+GATHER_RUNS(gather_u32, uint32_t, 16, __mmask16, __m512i, _mm512_loadu_si512, _mm512_cmpneq_epi32_mask,
+            _mm512_maskz_compress_epi32, _mm512_mask_storeu_epi32)
+GATHER_RUNS(gather_u64, uint64_t, 8, __mmask8, __m512i, _mm512_loadu_si512, _mm512_cmpneq_epi64_mask,
+            _mm512_maskz_compress_epi64, _mm512_mask_storeu_epi64)
+GATHER_RUNS(gather_f32, float, 16, __mmask16, __m512, _mm512_loadu_ps, NEQ_PS, _mm512_maskz_compress_ps,
+            _mm512_mask_storeu_ps)
+GATHER_RUNS(gather_f64, double, 8, __mmask8, __m512d, _mm512_loadu_pd, NEQ_PD, _mm512_maskz_compress_pd,
+            _mm512_mask_storeu_pd)
+#else
+#define gather_u32(v, n, out, runs, i) (runs)
+#define gather_u64(v, n, out, runs, i) (runs)
+#define gather_f32(v, n, out, runs, i) (runs)
+#define gather_f64(v, n, out, runs, i) (runs)
+#endif
+#define gather_u8(v, n, out, runs, i) (runs)
+#define gather_u16(v, n, out, runs, i) (runs)
+
+/* Without branches: whether a run goes on is not to be foretold. The first writes nothing, and the second ends with the last run. */
+#define RUNS(S, T)                                                                                                \
+    static int64_t runs_##S(const T *restrict v, int64_t n, T *restrict out, int64_t *inverse, int64_t *counts) { \
+        int64_t all = n > 0, runs = 1, at = 1, before = 0;                                                        \
+        for (int64_t i = 1; i < n; i++) all += v[i] != v[i - 1];                                                  \
+        if (!out || n == 0) return all;                                                                           \
+        out[0] = v[0];                                                                                            \
+        runs = gather_##S(v, n, out, runs, &at);                                                                  \
+        for (int64_t i = at; runs < all; i++) {                                                                   \
+            out[runs] = v[i];                                                                                     \
+            runs += v[i] != v[i - 1];                                                                             \
+        }                                                                                                         \
+        runs = 0;                                                                                                 \
+        if (inverse) inverse[0] = 0;                                                                              \
+        for (int64_t i = 1; inverse && i < n; i++) inverse[i] = runs += v[i] != v[i - 1];                         \
+        for (int64_t i = 1, k = 0; counts && i <= n; i++) {                                                       \
+            if (i < n && v[i] == v[i - 1]) continue;                                                              \
+            counts[k++] = i - before;                                                                             \
+            before = i;                                                                                           \
+        }                                                                                                         \
+        return all;                                                                                               \
+    }
+RUNS(u8, uint8_t)
+RUNS(u16, uint16_t)
+RUNS(u32, uint32_t)
+RUNS(u64, uint64_t)
+RUNS(f32, float)
+RUNS(f64, double)
+
+int64_t FAC_ISA_NAME(fac__runs)(fac_dtype d, const void *data, int64_t n, void *values, int64_t *inverse,
+                                int64_t *counts) {
+    switch (d) {
+    case FAC_F32: return runs_f32(data, n, values, inverse, counts);
+    case FAC_F64: return runs_f64(data, n, values, inverse, counts);
+    case FAC_I64: return runs_u64(data, n, values, inverse, counts);
+    case FAC_I32: return runs_u32(data, n, values, inverse, counts);
+    case FAC_I16: return runs_u16(data, n, values, inverse, counts);
+    default: return runs_u8(data, n, values, inverse, counts);
+    }
+}
+
+void FAC_ISA_NAME(fac__places)(const uint64_t *keys, int64_t n, const uint64_t *values, int64_t *at) {
+    const uint64_t *from[FAC_SEARCHES], *then;
+#pragma GCC unroll 8
+    for (int k = 0; k < FAC_SEARCHES; k++) from[k] = keys;
+    while (n > 1) {
+        const int64_t half = n / 2;
+#pragma GCC unroll 8
+        for (int k = 0; k < FAC_SEARCHES; k++) {
+            then = from[k] + half;
+            from[k] = then[-1] < values[k] ? then : from[k];
+        }
+        n -= half;
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < FAC_SEARCHES; k++) at[k] = from[k] - keys + (n && *from[k] < values[k]);
+}
