@@ -1,0 +1,466 @@
+/* Convolutions of innermost channels in f32 and bf16, towards either side, without windows: a point of the result times a block of its
+   channels is a sum over taps and channels, which lie side by side at an offset from a place in the input. Towards the large side,
+   points whose positions are alike modulo the strides have the same taps, with constant offsets: each such phase is a convolution
+   with steps of 1. Taps that meet nothing but padding at every point are left out.
+
+   Weights are packed once a call. A task is some lines of an image (or some small images), whose input is copied with padding unless it
+   has none, for all blocks of channels or a part of them. Long sums run in passes, whose weights stay in the L2 cache. Tasks are cut
+   by shape, and each sum has one order: taps by place, channels within them. */
+#include "backend/cpu/kernels/conv_last.h"
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/parallel.h"
+
+enum {
+    BAND_BYTES = 1 << 18,    /* of input in a task */
+    BAND_POINTS = 768,       /* of the result in a task, at most, but for a single line */
+    FEW_POINTS = 96,         /* images of less are put together */
+    PASS_WORDS = 768,        /* of a sum whose weights are read again and again */
+    PHASES = 64,             /* at most */
+    TAPS = 1024,             /* at most */
+    TASKS = 8,               /* wanted, where the work is worth it */
+    TASK_WORK = 1 << 22,     /* multiply-adds that are */
+    LEAST_WORK = 1 << 14,    /* multiply-adds from which packing the weights is repaid */
+    LEAST_CHANNELS = 12      /* of a result: fewer leave most of a vector empty */
+};
+
+typedef struct last_tap {
+    int64_t number, at[FAC_CONV_DIMS]; /* the offset in points of the input */
+} last_tap;
+
+typedef struct phase {
+    int64_t count[FAC_CONV_DIMS], start[FAC_CONV_DIMS]; /* of the result's points */
+    last_tap *taps;
+    fac_conv_run *runs;
+    int64_t n_taps, n_runs, words; /* words: of all runs */
+    int64_t packed;                /* words in front of its weights */
+} phase;
+
+typedef struct last_job {
+    const fac_conv *c;
+    const fac_conv_arrays *arrays;
+    fac_conv_side result;
+    bool bf16, copies;
+    int64_t item, in_channels, out_channels;                 /* per group */
+    int64_t in_size[FAC_CONV_DIMS], out_size[FAC_CONV_DIMS]; /* points */
+    int64_t in_step[FAC_CONV_DIMS], out_step[FAC_CONV_DIMS];
+    int64_t first[FAC_CONV_DIMS], width[FAC_CONV_DIMS]; /* of what is read of the input */
+    int64_t room;                                       /* channels per group in what is read: even for bf16 */
+    int64_t line[FAC_CONV_DIMS];                        /* bytes from point to point of what is read */
+    int64_t vectors, blocks;                            /* of the result's channels, per group */
+    int64_t n_phases, words_of_tap;
+    phase *phases;
+    last_tap *taps;
+    fac_conv_run *runs;
+    uint32_t *packed;
+    int64_t packed_words;
+    /* the cut */
+    int64_t lines, bands, images, chunks, parts; /* lines per band, images per chunk; parts of blocks and groups */
+    int64_t points, band_bytes, image_bytes;     /* of a task */
+    bool sums;
+} last_job;
+
+/* ---- the plan ------------------------------------------------------------------------------------------------------------- */
+
+/* Taps of one dimension for points start + out_step * q, q < count, in the order of their offsets. */
+static int64_t taps_of(const last_job *j, int d, int64_t start, int64_t count, int64_t *tap, int64_t *at) {
+    const fac_conv *c = j->c;
+    const bool down = j->result == FAC_CONV_LARGE;
+    int64_t n = 0;
+    for (int64_t i = 0; i < c->kernel[d]; i++) {
+        const int64_t t = down ? c->kernel[d] - 1 - i : i;
+        int64_t offset = down ? start + c->padding[d] - t * c->dilation[d] : t * c->dilation[d] - c->padding[d];
+        if (down && offset % c->stride[d]) continue;
+        if (down) offset /= c->stride[d];
+        const int64_t q = offset < 0 ? fac__div_up(-offset, j->in_step[d]) : 0;
+        if (q >= count || q * j->in_step[d] + offset >= j->in_size[d]) continue;
+        tap[n] = t;
+        at[n++] = offset;
+    }
+    return n;
+}
+
+static void plan_phase(last_job *j, phase *p, int64_t number, last_tap **room) {
+    const fac_conv *c = j->c;
+    int64_t tap[FAC_CONV_DIMS][TAPS / 8 + 1], at[FAC_CONV_DIMS][TAPS / 8 + 1], n[FAC_CONV_DIMS];
+    for (int d = FAC_CONV_DIMS - 1; d >= 0; d--) {
+        p->start[d] = number % j->out_step[d];
+        number /= j->out_step[d];
+        p->count[d] = fac__max(0, fac__div_up(j->out_size[d] - p->start[d], j->out_step[d]));
+        n[d] = taps_of(j, d, p->start[d], p->count[d], tap[d], at[d]);
+    }
+    p->taps = *room;
+    for (int64_t x = 0; x < n[0]; x++)
+        for (int64_t y = 0; y < n[1]; y++)
+            for (int64_t z = 0; z < n[2]; z++)
+                *(*room)++ = (last_tap){(tap[0][x] * c->kernel[1] + tap[1][y]) * c->kernel[2] + tap[2][z],
+                                        {at[0][x], at[1][y], at[2][z]}};
+    p->n_taps = *room - p->taps;
+    p->words = p->n_taps * j->words_of_tap;
+}
+
+/* What is read of the input by all phases, and whether it has to be copied. */
+static void plan_reads(last_job *j) {
+    int64_t end[FAC_CONV_DIMS] = {0};
+    for (int64_t i = 0, n = 0; i < j->n_phases; i++) {
+        const phase *p = &j->phases[i];
+        for (int64_t t = 0; t < p->n_taps; t++, n++) {
+            for (int d = 0; d < FAC_CONV_DIMS; d++) {
+                const int64_t at = p->taps[t].at[d], last = (p->count[d] - 1) * j->in_step[d] + at + 1;
+                j->first[d] = n ? fac__min(j->first[d], at) : at;
+                end[d] = n ? fac__max(end[d], last) : last;
+            }
+        }
+    }
+    j->copies = j->bf16 && j->in_channels % 2;
+    for (int d = 0; d < FAC_CONV_DIMS; d++) {
+        j->width[d] = fac__max(1, end[d] - j->first[d]);
+        j->copies = j->copies || j->first[d] < 0 || end[d] > j->in_size[d];
+    }
+    j->room = j->bf16 ? (j->in_channels + 1) / 2 * 2 : j->in_channels;
+    const int64_t *size = j->copies ? j->width : j->in_size;
+    j->line[2] = j->c->groups * j->room * j->item;
+    j->line[1] = j->line[2] * size[2];
+    j->line[0] = j->line[1] * size[1];
+}
+
+static void plan_runs(last_job *j, phase *p, fac_conv_run **room) {
+    p->runs = *room;
+    for (int64_t t = 0; t < p->n_taps; t++) {
+        int64_t offset = 0;
+        for (int d = 0; d < FAC_CONV_DIMS; d++) offset += (p->taps[t].at[d] - j->first[d]) * j->line[d];
+        fac_conv_run *last = *room - 1;
+        if (t > 0 && last->offset + last->length * 4 == offset)
+            last->length += j->words_of_tap;
+        else
+            *(*room)++ = (fac_conv_run){offset, j->words_of_tap};
+    }
+    p->n_runs = *room - p->runs;
+}
+
+static void cut(last_job *j, double work) {
+    const fac_conv *c = j->c;
+    const int64_t all = j->phases[0].count[0], row = fac__max(1, j->phases[0].count[1] * j->phases[0].count[2]);
+    const int64_t bytes = j->in_step[0] * j->line[0], more = j->width[0] - (all - 1) * j->in_step[0];
+    int64_t lines = fac__min(BAND_BYTES / fac__max(1, bytes) - more, BAND_POINTS / row);
+    lines = fac__max(1, fac__min(lines, all));
+    j->bands = fac__div_up(all, lines);
+    j->lines = fac__div_up(all, j->bands);
+    j->images = 1;
+    if (j->bands == 1)
+        j->images = fac__max(1, fac__min(FEW_POINTS / (row * all), BAND_BYTES / fac__max(1, j->line[0] * j->width[0])));
+    j->images = fac__max(1, fac__min(j->images, c->batch));
+    j->chunks = fac__div_up(c->batch, j->images);
+    const int64_t tasks = j->bands * j->chunks, wanted = work >= (double)TASK_WORK * TASKS ? TASKS : 1;
+    j->parts = fac__min(j->blocks * c->groups, fac__div_up(wanted, tasks));
+    j->points = j->images * j->lines * row;
+    j->image_bytes = ((j->lines - 1) * j->in_step[0] + more) * j->line[0];
+    j->band_bytes = j->copies ? fac__workspace_round(j->images * j->image_bytes) : 0;
+}
+
+static bool plan(last_job *j, double work) {
+    last_tap *taps = j->taps;
+    fac_conv_run *runs = j->runs;
+    j->words_of_tap = j->bf16 ? (j->in_channels + 1) / 2 : j->in_channels;
+    for (int64_t i = 0; i < j->n_phases; i++) plan_phase(j, &j->phases[i], i, &taps);
+    plan_reads(j);
+    for (int64_t i = 0; i < j->n_phases; i++) {
+        phase *p = &j->phases[i];
+        plan_runs(j, p, &runs);
+        p->packed = j->packed_words;
+        j->packed_words += p->words * j->c->groups * j->vectors * FAC_CONV_LANES;
+        j->sums = j->sums || p->words > PASS_WORDS;
+    }
+    cut(j, work);
+    return true;
+}
+
+/* ---- packing -------------------------------------------------------------------------------------------------------------- */
+
+/* The vectors of a block of channels, and those in front of it. */
+static int64_t vectors_before(const last_job *j, int64_t block) {
+    return j->vectors / j->blocks * block + fac__min(block, j->vectors % j->blocks);
+}
+static int64_t vectors_of(const last_job *j, int64_t block) {
+    return vectors_before(j, block + 1) - vectors_before(j, block);
+}
+static uint32_t *packed_at(const last_job *j, const phase *p, int64_t g, int64_t block) {
+    return j->packed + p->packed + (g * j->vectors + vectors_before(j, block)) * FAC_CONV_LANES * p->words;
+}
+
+static fac_status pack_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const last_job *j = ctx;
+    const fac_conv *c = j->c;
+    const bool last = j->arrays->weight_last || c->taps == 1, down = j->result == FAC_CONV_LARGE;
+    const int64_t of_large = last ? 1 : c->taps, of_small = c->large * c->taps, of_tap = last ? c->large : 1;
+    for (int64_t i = begin; i < end; i++) {
+        const phase *p = &j->phases[i / j->blocks / c->groups];
+        const int64_t block = i % j->blocks, g = i / j->blocks % c->groups,
+                      channel = vectors_before(j, block) * FAC_CONV_LANES;
+        fac_conv_pack w = {.depth = j->in_channels, .channels = j->out_channels - channel, .bf16 = j->bf16};
+        w.ld = vectors_of(j, block) * FAC_CONV_LANES;
+        w.is = down ? of_large : of_small;
+        w.ks = down ? of_small : of_large;
+        const char *weight = (const char *)j->arrays->side[FAC_CONV_WEIGHT] +
+                             (g * c->small * of_small + channel * w.is) * j->item;
+        uint32_t *to = packed_at(j, p, g, block), **taps = scratch;
+        const bool together = !down && !last && p->n_taps > 0;
+        for (int64_t t = 0; t < c->taps && together; t++) taps[t] = NULL;
+        for (int64_t t = 0; t < p->n_taps; t++, to += j->words_of_tap * w.ld) {
+            w.from = weight + p->taps[t].number * of_tap * j->item;
+            w.to = to;
+            if (together)
+                taps[p->taps[t].number] = to;
+            else
+                FAC_ISA_PICK(fac__conv_last_pack)(&w);
+        }
+        w.from = weight;
+        if (together) FAC_ISA_PICK(fac__conv_last_pack_taps)(&w, taps);
+    }
+    return FAC_OK;
+}
+
+/* ---- tasks ---------------------------------------------------------------------------------------------------------------- */
+
+/* One point's channels of all groups, each filled up to an even number. */
+static void copy_point(const last_job *j, const char *from, char *to) {
+    const int64_t bytes = j->in_channels * j->item;
+    for (int64_t g = 0; g < j->c->groups; g++, from += bytes, to += j->room * j->item) {
+        memcpy(to, from, (size_t)bytes);
+        if (j->room != j->in_channels) memset(to + bytes, 0, (size_t)j->item);
+    }
+}
+
+/* Points [0, width) of a line of which those from `begin` to `end` exist, the first at `from`. */
+static char *copy_line(const last_job *j, const char *from, int64_t begin, int64_t end, char *to) {
+    const int64_t point = j->line[2];
+    memset(to, 0, (size_t)(begin * point));
+    to += begin * point;
+    if (j->room == j->in_channels) {
+        memcpy(to, from, (size_t)((end - begin) * point));
+        to += (end - begin) * point;
+    } else {
+        for (int64_t i = begin; i < end; i++, to += point, from += j->c->groups * j->in_channels * j->item)
+            copy_point(j, from, to);
+    }
+    memset(to, 0, (size_t)((j->width[2] - end) * point));
+    return to + (j->width[2] - end) * point;
+}
+
+/* The part [begin, end) of `width` points from `first` on that is in [0, size). */
+static int64_t within(int64_t first, int64_t width, int64_t size, int64_t *end) {
+    const int64_t begin = fac__max(0, fac__min(width, -first));
+    *end = fac__max(begin, fac__min(width, size - first));
+    return begin;
+}
+
+/* Lines from `first` on of an image. */
+static void copy_image(const last_job *j, const char *image, int64_t first, int64_t lines, char *to) {
+    const int64_t point = j->c->groups * j->in_channels * j->item;
+    int64_t end, end_of_line;
+    const int64_t begin = within(j->first[1], j->width[1], j->in_size[1], &end),
+                  begin_of_line = within(j->first[2], j->width[2], j->in_size[2], &end_of_line);
+    for (int64_t x = first; x < first + lines; x++) {
+        if (x < 0 || x >= j->in_size[0]) {
+            memset(to, 0, (size_t)j->line[0]);
+            to += j->line[0];
+            continue;
+        }
+        memset(to, 0, (size_t)(begin * j->line[1]));
+        to += begin * j->line[1];
+        for (int64_t y = begin; y < end; y++)
+            to = copy_line(j,
+                           image + ((x * j->in_size[1] + y + j->first[1]) * j->in_size[2] + begin_of_line + j->first[2]) *
+                                       point,
+                           begin_of_line, end_of_line, to);
+        memset(to, 0, (size_t)((j->width[1] - end) * j->line[1]));
+        to += (j->width[1] - end) * j->line[1];
+    }
+}
+
+/* What is read and written at the points of one phase in lines [begin, end) of `images` images; returns how many. */
+static int64_t find_points(const last_job *j, const phase *p, int64_t begin, int64_t end, int64_t images, int64_t origin,
+                           int64_t image_bytes, int64_t *from, int64_t *to) {
+    const int64_t point = j->c->groups * j->out_channels * j->item;
+    const int64_t shift = (j->copies ? 0 : j->first[1] * j->line[1] + j->first[2] * j->line[2]);
+    int64_t n = 0;
+    end = fac__min(end, p->count[0]);
+    for (int64_t i = 0; i < images; i++) {
+        for (int64_t x = begin; x < end; x++) {
+            for (int64_t y = 0; y < p->count[1]; y++) {
+                int64_t read = i * image_bytes + (x * j->in_step[0] + j->first[0] - origin) * j->line[0] +
+                               y * j->in_step[1] * j->line[1] + shift;
+                int64_t at = (i * j->out_size[0] + p->start[0] + x * j->out_step[0]) * j->out_size[1] + p->start[1] +
+                             y * j->out_step[1];
+                at = (at * j->out_size[2] + p->start[2]) * point;
+                for (int64_t z = 0; z < p->count[2]; z++, n++) {
+                    from[n] = read;
+                    to[n] = at;
+                    read += j->in_step[2] * j->line[2];
+                    at += j->out_step[2] * point;
+                }
+            }
+        }
+    }
+    return n;
+}
+
+/* Runs that make a pass of at most `most` words from the place (*run, *done) on, which moves on; `own` has room for them. */
+static int64_t take_pass(const phase *p, int64_t most, int64_t *run, int64_t *done, fac_conv_run *own, int64_t *words) {
+    int64_t n = 0;
+    *words = 0;
+    while (*run < p->n_runs && *words < most) {
+        const fac_conv_run *r = &p->runs[*run];
+        const int64_t length = fac__min(r->length - *done, most - *words);
+        own[n++] = (fac_conv_run){r->offset + *done * 4, length};
+        *words += length;
+        *done += length;
+        if (*done == r->length) *done = 0, ++*run;
+    }
+    return n;
+}
+
+typedef struct lane {
+    char *band;
+    int64_t *from, *to;
+    float *sums;
+    fac_conv_run *runs;
+} lane;
+
+static void run_block(const last_job *j, const phase *p, fac_conv_tiles *t, int64_t g, int64_t block, const lane *l) {
+    const int64_t channel = vectors_before(j, block) * FAC_CONV_LANES, number = g * j->out_channels + channel;
+    t->vectors = (int)vectors_of(j, block);
+    t->channels = (int)fac__min(j->out_channels - channel, t->vectors * FAC_CONV_LANES);
+    t->bias = j->arrays->bias ? (const char *)j->arrays->bias + number * j->item : NULL;
+    const float *weight = (const float *)(const void *)packed_at(j, p, g, block);
+    const bool once = p->words <= PASS_WORDS || t->points <= 2 * FAC_CONV_POINTS;
+    fac_conv_tiles part = *t;
+    part.in += g * j->room * j->item;
+    part.out += number * j->item;
+    const int64_t passes = once ? 1 : fac__div_up(p->words, PASS_WORDS), most = fac__div_up(p->words, passes);
+    int64_t run = 0, done = 0, words;
+    part.runs = l->runs;
+    part.sums = l->sums;
+    for (int64_t i = 0; i < passes; i++, weight += words * part.vectors * FAC_CONV_LANES) {
+        part.n_runs = take_pass(p, most, &run, &done, l->runs, &words);
+        part.weight = weight;
+        part.more = i > 0;
+        part.done = i == passes - 1;
+        FAC_ISA_PICK(fac__conv_last_tiles)(&part);
+    }
+}
+
+static void run_task(const last_job *j, int64_t task, const lane *l) {
+    const fac_conv *c = j->c;
+    const int64_t part = task % j->parts, band = task / j->parts % j->bands, chunk = task / j->parts / j->bands;
+    const int64_t image = chunk * j->images, images = fac__min(j->images, c->batch - image);
+    const int64_t begin = band * j->lines, end = begin + j->lines;
+    const int64_t in_points = j->in_size[0] * j->in_size[1] * j->in_size[2],
+                  out_points = j->out_size[0] * j->out_size[1] * j->out_size[2];
+    const int64_t in_bytes = in_points * c->groups * j->in_channels * j->item,
+                  out_bytes = out_points * c->groups * j->out_channels * j->item;
+    const int in_side = j->result == FAC_CONV_SMALL ? FAC_CONV_LARGE : FAC_CONV_SMALL;
+    const char *in = (const char *)j->arrays->side[in_side] + image * in_bytes;
+    fac_conv_tiles t = {.in = in, .from = l->from, .to = l->to, .bf16 = j->bf16};
+    t.out = (char *)j->arrays->side[j->result] + image * out_bytes;
+    int64_t origin = 0;
+    if (j->copies) {
+        origin = begin * j->in_step[0] + j->first[0];
+        for (int64_t i = 0; i < images; i++)
+            copy_image(j, in + i * in_bytes, origin, j->image_bytes / j->line[0], l->band + i * j->image_bytes);
+        t.in = l->band;
+    }
+    const int64_t all = j->blocks * c->groups;
+    for (int64_t i = 0; i < j->n_phases; i++) {
+        const phase *p = &j->phases[i];
+        t.points =
+            find_points(j, p, begin, end, images, origin, j->copies ? j->image_bytes : in_bytes, l->from, l->to);
+        for (int64_t b = all * part / j->parts; t.points && b < all * (part + 1) / j->parts; b++)
+            run_block(j, p, &t, b / j->blocks, b % j->blocks, l);
+    }
+}
+
+static int64_t list_bytes(const last_job *j) { return fac__workspace_round(j->points * (int64_t)sizeof(int64_t)); }
+static int64_t sum_bytes(const last_job *j) {
+    return j->sums ? j->points * FAC_CONV_VECTORS * FAC_CONV_LANES * (int64_t)sizeof(float) : 0;
+}
+
+static fac_status run_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const last_job *j = ctx;
+    char *at = scratch;
+    lane l;
+    l.band = at, at += j->band_bytes;
+    l.from = (int64_t *)(void *)at, at += list_bytes(j);
+    l.to = (int64_t *)(void *)at, at += list_bytes(j);
+    l.sums = (float *)(void *)at, at += sum_bytes(j);
+    l.runs = (fac_conv_run *)(void *)at;
+    for (int64_t t = begin; t < end; t++) run_task(j, t, &l);
+    return FAC_OK;
+}
+
+/* ---- a call --------------------------------------------------------------------------------------------------------------- */
+
+static double work_of(const fac_conv *c) {
+    return (double)c->batch * (double)c->groups * (double)c->small * (double)c->large * (double)c->taps *
+           (double)c->small_count;
+}
+
+bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d) {
+    if (fac__cpu_isa < FAC_ISA_AVX512 || result == FAC_CONV_WEIGHT) return false;
+    if (d != FAC_F32 && !(d == FAC_BF16 && fac__cpu_bf16)) return false;
+    const int64_t channels = result == FAC_CONV_SMALL ? c->small : c->large;
+    bool suits = c->taps <= TAPS && channels >= LEAST_CHANNELS && work_of(c) >= LEAST_WORK;
+    double phases = 1;
+    for (int d_ = 0; d_ < FAC_CONV_DIMS; d_++) {
+        suits = suits && c->kernel[d_] <= TAPS / 8 && c->padding[d_] < INT32_MAX / 4 && c->dilation[d_] < INT32_MAX / 4 &&
+                c->stride[d_] < INT32_MAX / 4;
+        phases *= result == FAC_CONV_LARGE ? (double)c->stride[d_] : 1;
+    }
+    return suits && phases <= PHASES;
+}
+
+static fac_status run(last_job *j, double work) {
+    const fac_conv *c = j->c;
+    fac_workspace packed;
+    FAC_TRY(fac__workspace_take(j->packed_words * 4 + 64, &packed));
+    j->packed = (uint32_t *)(void *)packed.at;
+    const int64_t lists = c->taps * (int64_t)sizeof(uint32_t *);
+    fac_status st = fac__parallel_for_scratch(0, j->n_phases * c->groups * j->blocks, 1, lists + 64, pack_range, j);
+    const int64_t tasks = j->chunks * j->bands * j->parts, each = (int64_t)(work / (double)tasks) + 1;
+    const int64_t runs = (c->taps + 2) * (int64_t)sizeof(fac_conv_run);
+    const int64_t bytes = j->band_bytes + 2 * list_bytes(j) + sum_bytes(j) + runs;
+    if (st == FAC_OK)
+        st = fac__parallel_for_scratch(0, tasks, fac__max(1, (1 << 19) / each), bytes, run_range, j);
+    fac__workspace_give(packed);
+    return st;
+}
+
+fac_status fac__conv_last(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
+    const bool down = result == FAC_CONV_LARGE;
+    last_job j = {.c = c, .arrays = arrays, .result = result, .bf16 = arrays->bf16, .item = arrays->bf16 ? 2 : 4};
+    j.in_channels = down ? c->small : c->large;
+    j.out_channels = down ? c->large : c->small;
+    j.n_phases = 1;
+    for (int d = 0; d < FAC_CONV_DIMS; d++) {
+        j.in_size[d] = down ? c->small_size[d] : c->large_size[d];
+        j.out_size[d] = down ? c->large_size[d] : c->small_size[d];
+        j.in_step[d] = down ? 1 : c->stride[d];
+        j.out_step[d] = down ? c->stride[d] : 1;
+        j.n_phases *= j.out_step[d];
+    }
+    j.vectors = fac__div_up(j.out_channels, FAC_CONV_LANES);
+    j.blocks = fac__div_up(j.vectors, FAC_CONV_VECTORS);
+    const int64_t phases = fac__workspace_round(j.n_phases * (int64_t)sizeof(phase)),
+                  taps = fac__workspace_round(c->taps * (int64_t)sizeof(last_tap)),
+                  runs = c->taps * (int64_t)sizeof(fac_conv_run);
+    fac_workspace lists;
+    FAC_TRY(fac__workspace_take(phases + taps + runs, &lists));
+    j.phases = (phase *)(void *)lists.at;
+    memset(j.phases, 0, (size_t)phases);
+    j.taps = (last_tap *)(void *)(lists.at + phases);
+    j.runs = (fac_conv_run *)(void *)(lists.at + phases + taps);
+    const double work = work_of(c);
+    fac_status st = plan(&j, work) ? run(&j, work) : FAC_OK;
+    *done = st == FAC_OK;
+    fac__workspace_give(lists);
+    return st;
+}

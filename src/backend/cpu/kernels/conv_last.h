@@ -1,0 +1,56 @@
+/* Inner loops of convolutions whose channels are innermost (conv_last.c), of f32 or bf16. Built for AVX-512; those of bf16 run where
+   fac__cpu_bf16 says that the processor multiplies it. */
+#ifndef FAC_SRC_BACKEND_CPU_KERNELS_CONV_LAST_H
+#define FAC_SRC_BACKEND_CPU_KERNELS_CONV_LAST_H
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/kernels/conv_library.h"
+
+enum {
+    FAC_CONV_LANES = 16,  /* channels of the result in a vector */
+    FAC_CONV_VECTORS = 4, /* of a block of channels, at most */
+    FAC_CONV_POINTS = 12  /* computed together, at most */
+};
+
+/* What is summed without a gap: `length` words (one number of f32, two of bf16) from `offset` bytes behind a point on. */
+typedef struct fac_conv_run {
+    int64_t offset, length;
+} fac_conv_run;
+
+/* Points of the result times a block of its channels, summed over runs. */
+typedef struct fac_conv_tiles {
+    const char *in;
+    char *out;
+    const int64_t *from, *to; /* bytes from `in` and from `out` of each point */
+    int64_t points;
+    const fac_conv_run *runs;
+    int64_t n_runs;
+    const float *weight; /* [words of all runs][vectors * LANES] words */
+    int vectors;
+    int channels; /* that exist */
+    float *sums;  /* [points][vectors * LANES]; NULL if the runs are all there are */
+    bool more;    /* the sums hold those of earlier runs */
+    bool done;    /* the result is stored, not the sums */
+    const void *bias;
+    bool bf16;
+} fac_conv_tiles;
+FAC_ISA_DECLARE(void, fac__conv_last_tiles, (const fac_conv_tiles *t));
+
+/* Weights of one tap and block of channels as words: word k of channel i at to[k * ld + i]. Numbers are `is` (channels of the result) and
+   `ks` (channels that are summed) apart; past `channels` and `depth` there are zeros. */
+typedef struct fac_conv_pack {
+    const char *from;
+    uint32_t *to;
+    int64_t is, ks, depth, channels, ld;
+    bool bf16;
+} fac_conv_pack;
+FAC_ISA_DECLARE(void, fac__conv_last_pack, (const fac_conv_pack *p));
+/* The same of all taps, where these lie side by side (ks is their number): tap t's words begin at to[t]; NULL: it is left out. */
+FAC_ISA_DECLARE(void, fac__conv_last_pack_taps, (const fac_conv_pack *p, uint32_t *const *to));
+
+/* One side of a convolution of innermost channels, where that is faster than oneDNN; *done says whether. errors: MEMORY */
+fac_status fac__conv_last(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done);
+/* Whether it may be. */
+bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d);
+
+#endif

@@ -1,0 +1,192 @@
+/* Points times channels: V vectors of a block's channels at P points stay in registers. For each word of a run the block's weights are
+   read once, and multiplied with the word of each point, which is broadcast. A word is a number of f32, or a pair of bf16 that one
+   instruction multiplies and adds in f32 (it takes numbers below the normal range for zero). Each sum runs over the words in order,
+   wherever the points are cut. Short tiles compute their last point again. */
+#include "backend/cpu/kernels/conv_last.h"
+#include "backend/cpu/half.h"
+
+#if FAC_ISA_LEVEL >= 2
+#define WITH_BF16 __attribute__((target("avx512bf16")))
+#define INLINE __attribute__((always_inline)) static inline
+
+static __mmask16 lanes_of(int64_t n) {
+    return (__mmask16)((1u << fac__max(0, fac__min(FAC_CONV_LANES, n))) - 1);
+}
+
+static void store_bf16(char *to, __mmask16 lanes, __m512 sum) {
+    uint16_t codes[FAC_CONV_LANES];
+    fac_store_bf16(codes, (fac_vf32)sum);
+    _mm256_mask_storeu_epi16(to, lanes, _mm256_loadu_si256((const __m256i *)(const void *)codes));
+}
+
+INLINE __m512 bias_of(const fac_conv_tiles *t, int v, __mmask16 lanes) {
+    if (!t->bias) return _mm512_setzero_ps();
+    if (!t->bf16) return _mm512_maskz_loadu_ps(lanes, (const float *)t->bias + v * FAC_CONV_LANES);
+    const __m256i codes = _mm256_maskz_loadu_epi16(lanes, (const uint16_t *)t->bias + v * FAC_CONV_LANES);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16));
+}
+
+/* The first n points of a tile, from point `first` on. */
+INLINE void store(const fac_conv_tiles *t, int64_t first, int64_t n, const int V, __m512 (*acc)[FAC_CONV_VECTORS]) {
+    if (!t->done) {
+        for (int64_t i = 0; i < n; i++)
+            for (int v = 0; v < V; v++)
+                _mm512_storeu_ps(t->sums + ((first + i) * V + v) * FAC_CONV_LANES, acc[i][v]);
+        return;
+    }
+    for (int v = 0; v < V; v++) {
+        const __mmask16 lanes = lanes_of(t->channels - v * FAC_CONV_LANES);
+        const __m512 bias = bias_of(t, v, lanes);
+        for (int64_t i = 0; i < n; i++) {
+            const __m512 sum = t->bias ? _mm512_add_ps(acc[i][v], bias) : acc[i][v];
+            char *to = t->out + t->to[first + i] + v * FAC_CONV_LANES * (t->bf16 ? 2 : 4);
+            if (t->bf16)
+                store_bf16(to, lanes, sum);
+            else
+                _mm512_mask_storeu_ps(to, lanes, sum);
+        }
+    }
+}
+
+/* P and V are constant where this is inlined. */
+#define TILE(P, V, MULTIPLY_ADD)                                                                                 \
+    for (int64_t first = 0; first < t->points; first += P) {                                                     \
+        const int64_t n = fac__min(P, t->points - first);                                                        \
+        __m512 acc[P][FAC_CONV_VECTORS];                                                                         \
+        const char *at[P];                                                                                       \
+        _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                   \
+            const int64_t point = first + fac__min(i, n - 1);                                                    \
+            at[i] = t->in + t->from[point];                                                                      \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) acc[i][v] =                                      \
+                t->more ? _mm512_loadu_ps(t->sums + (point * V + v) * FAC_CONV_LANES) : _mm512_setzero_ps();     \
+        }                                                                                                        \
+        const float *w = t->weight;                                                                              \
+        for (int64_t r = 0; r < t->n_runs; r++) {                                                                \
+            const int64_t offset = t->runs[r].offset, end = offset + t->runs[r].length * 4;                      \
+            for (int64_t k = offset; k < end; k += 4, w += V * FAC_CONV_LANES) {                                 \
+                __m512 weight[V];                                                                                \
+                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) weight[v] =                                  \
+                    _mm512_loadu_ps(w + v * FAC_CONV_LANES);                                                     \
+                _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                           \
+                    const __m512 x = word_at(at[i] + k);                                                         \
+                    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) MULTIPLY_ADD(acc[i][v], x, weight[v]);   \
+                }                                                                                                \
+            }                                                                                                    \
+        }                                                                                                        \
+        store(t, first, n, V, acc);                                                                              \
+    }
+
+INLINE __m512 word_at(const char *p) {
+    int word;
+    memcpy(&word, p, sizeof word);
+    return _mm512_castsi512_ps(_mm512_set1_epi32(word));
+}
+#define MULTIPLY_F32(acc, x, w) acc = _mm512_fmadd_ps(x, w, acc)
+#define MULTIPLY_BF16(acc, x, w) acc = _mm512_dpbf16_ps(acc, (__m512bh)(x), (__m512bh)(w))
+
+#define TILES(P, V)                                                                                                    \
+    static void tiles_f32_##V(const fac_conv_tiles *t) { TILE(P, V, MULTIPLY_F32) }                                    \
+    WITH_BF16 static void tiles_bf16_##V(const fac_conv_tiles *t) { TILE(P, V, MULTIPLY_BF16) }
+TILES(12, 1)
+TILES(12, 2)
+TILES(8, 3)
+TILES(6, 4)
+
+void FAC_ISA_NAME(fac__conv_last_tiles)(const fac_conv_tiles *t) {
+    static void (*const by_width[2][FAC_CONV_VECTORS])(const fac_conv_tiles *) = {
+        {tiles_f32_1, tiles_f32_2, tiles_f32_3, tiles_f32_4}, {tiles_bf16_1, tiles_bf16_2, tiles_bf16_3, tiles_bf16_4}};
+    by_width[t->bf16][t->vectors - 1](t);
+}
+
+/* ---- packing ----------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t number(const fac_conv_pack *p, int64_t i, int64_t k) {
+    if (i >= p->channels || k >= p->depth) return 0;
+    const char *at = p->from + (i * p->is + k * p->ks) * (p->bf16 ? 2 : 4);
+    uint32_t word = 0;
+    memcpy(&word, at, p->bf16 ? 2 : 4);
+    return word;
+}
+static uint32_t word_of(const fac_conv_pack *p, int64_t i, int64_t k) {
+    return p->bf16 ? number(p, i, 2 * k) | number(p, i, 2 * k + 1) << 16 : number(p, i, k);
+}
+
+/* Sixteen channels from i on, sixteen words from k on, in memory side by side. */
+static void pack_along(const fac_conv_pack *p, int64_t i, int64_t k, int64_t words) {
+    fac_vf32 v[FAC_CONV_LANES];
+    const int64_t item = p->bf16 ? 2 : 4, bytes = fac__min(4 * FAC_CONV_LANES, p->depth * item - k * 4);
+    const __mmask32 halves = (__mmask32)((UINT64_C(1) << bytes / 2) - 1);
+#pragma GCC unroll 16
+    for (int c = 0; c < FAC_CONV_LANES; c++) {
+        const char *row = p->from + (i + c) * p->is * item + k * 4;
+        v[c] = (fac_vf32)_mm512_maskz_loadu_epi16(i + c < p->channels ? halves : 0, row);
+    }
+    fac_transpose_f32(v);
+    for (int64_t w = 0; w < words; w++) memcpy(p->to + (k + w) * p->ld + i, &v[w], sizeof v[w]);
+}
+
+/* Channels of the result side by side. */
+static void pack_across(const fac_conv_pack *p, int64_t i, int64_t k) {
+    const __mmask16 lanes = lanes_of(p->channels - i);
+    uint32_t *to = p->to + k * p->ld + i;
+    if (!p->bf16) {
+        _mm512_storeu_si512(to, _mm512_maskz_loadu_epi32(lanes, (const float *)(const void *)p->from + k * p->ks + i));
+        return;
+    }
+    const uint16_t *row = (const uint16_t *)(const void *)p->from + 2 * k * p->ks + i;
+    const __m256i low = _mm256_maskz_loadu_epi16(lanes, row),
+                  high = _mm256_maskz_loadu_epi16(2 * k + 1 < p->depth ? lanes : 0, row + p->ks);
+    _mm512_storeu_si512(
+        to, _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16)));
+}
+
+void FAC_ISA_NAME(fac__conv_last_pack)(const fac_conv_pack *p) {
+    const int64_t words = p->bf16 ? (p->depth + 1) / 2 : p->depth;
+    for (int64_t i = 0; i < p->ld; i += FAC_CONV_LANES) {
+        for (int64_t k = 0; k < words;) {
+            const int64_t n = p->ks == 1 ? fac__min(FAC_CONV_LANES, words - k) : 1;
+            if (p->ks == 1)
+                pack_along(p, i, k, n);
+            else if (p->is == 1)
+                pack_across(p, i, k);
+            else
+                for (int c = 0; c < FAC_CONV_LANES; c++) p->to[k * p->ld + i + c] = word_of(p, i + c, k);
+            k += n;
+        }
+    }
+}
+
+/* Sixteen numbers of each channel at a time, which go to sixteen words; the second numbers of pairs come after the first. */
+void FAC_ISA_NAME(fac__conv_last_pack_taps)(const fac_conv_pack *p, uint32_t *const *to) {
+    const int64_t taps = p->ks, item = p->bf16 ? 2 : 4, all = p->depth * taps;
+    for (int64_t i = 0; i < p->ld; i += FAC_CONV_LANES) {
+        int64_t k = 0, tap = 0;
+        for (int64_t j = 0; j < all; j += FAC_CONV_LANES) {
+            fac_vf32 v[FAC_CONV_LANES];
+            const __mmask16 in = lanes_of(all - j);
+#pragma GCC unroll 16
+            for (int c = 0; c < FAC_CONV_LANES; c++) {
+                const char *row = p->from + ((i + c) * p->is + j) * item;
+                const __mmask16 m = i + c < p->channels ? in : 0;
+                v[c] = p->bf16 ? (fac_vf32)_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, row))
+                               : (fac_vf32)_mm512_maskz_loadu_ps(m, row);
+            }
+            fac_transpose_f32(v);
+            for (int64_t w = 0; w < fac__min(FAC_CONV_LANES, all - j); w++) {
+                uint32_t *at = to[tap];
+                if (at) at += (p->bf16 ? k / 2 : k) * p->ld + i;
+                __m512i word = (__m512i)v[w];
+                if (at && p->bf16 && k % 2)
+                    word = _mm512_or_si512(_mm512_loadu_si512(at), _mm512_slli_epi32(word, 16));
+                if (at) _mm512_storeu_si512(at, word);
+                if (++tap == taps) tap = 0, k++;
+            }
+        }
+    }
+}
+
+#else /* not run */
+void FAC_ISA_NAME(fac__conv_last_tiles)(const fac_conv_tiles *t) { (void)t; }
+void FAC_ISA_NAME(fac__conv_last_pack)(const fac_conv_pack *p) { (void)p; }
+void FAC_ISA_NAME(fac__conv_last_pack_taps)(const fac_conv_pack *p, uint32_t *const *to) { (void)p, (void)to; }
+#endif
