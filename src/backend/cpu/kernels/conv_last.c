@@ -11,16 +11,16 @@
 #include "backend/cpu/parallel.h"
 
 enum {
-    BAND_BYTES = 1 << 18,    /* of input in a task */
-    BAND_POINTS = 768,       /* of the result in a task, at most, but for a single line */
-    FEW_POINTS = 96,         /* images of less are put together */
-    PASS_WORDS = 768,        /* of a sum whose weights are read again and again */
-    PHASES = 64,             /* at most */
-    TAPS = 1024,             /* at most */
-    TASKS = 8,               /* wanted, where the work is worth it */
-    TASK_WORK = 1 << 22,     /* multiply-adds that are */
-    LEAST_WORK = 1 << 14,    /* multiply-adds from which packing the weights is repaid */
-    LEAST_CHANNELS = 12      /* of a result: fewer leave most of a vector empty */
+    BAND_BYTES = 1 << 18, /* of input in a task */
+    BAND_POINTS = 768,    /* of the result in a task, at most, but for a single line */
+    FEW_POINTS = 96,      /* images of less are put together */
+    PASS_WORDS = 768,     /* of a sum whose weights are read again and again */
+    PHASES = 64,          /* at most */
+    TAPS = 1024,          /* at most */
+    TASKS = 8,            /* wanted, where the work is worth it */
+    TASK_WORK = 1 << 22,  /* multiply-adds that are */
+    LEAST_WORK = 1 << 14, /* multiply-adds from which packing the weights is repaid */
+    LEAST_CHANNELS = 12   /* of a result: fewer leave most of a vector empty */
 };
 
 typedef struct last_tap {
@@ -33,6 +33,7 @@ typedef struct phase {
     fac_conv_run *runs;
     int64_t n_taps, n_runs, words; /* words: of all runs */
     int64_t packed;                /* words in front of its weights */
+    int64_t *from, *to;            /* bytes from the input's and the result's start */
 } phase;
 
 typedef struct last_job {
@@ -55,7 +56,7 @@ typedef struct last_job {
     int64_t packed_words;
     /* the cut */
     int64_t lines, bands, images, chunks, parts; /* lines per band, images per chunk; parts of blocks and groups */
-    int64_t points, band_bytes, image_bytes;     /* of a task */
+    int64_t points, band_bytes, image_bytes;     /* of a task; of what is read of an image */
     bool sums;
 } last_job;
 
@@ -153,11 +154,12 @@ static void cut(last_job *j, double work) {
     const int64_t tasks = j->bands * j->chunks, wanted = work >= (double)TASK_WORK * TASKS ? TASKS : 1;
     j->parts = fac__min(j->blocks * c->groups, fac__div_up(wanted, tasks));
     j->points = j->images * j->lines * row;
-    j->image_bytes = ((j->lines - 1) * j->in_step[0] + more) * j->line[0];
+    const int64_t read = j->copies ? (j->lines - 1) * j->in_step[0] + more : j->in_size[0];
+    j->image_bytes = read * j->line[0];
     j->band_bytes = j->copies ? fac__workspace_round(j->images * j->image_bytes) : 0;
 }
 
-static bool plan(last_job *j, double work) {
+static void plan(last_job *j, double work) {
     last_tap *taps = j->taps;
     fac_conv_run *runs = j->runs;
     j->words_of_tap = j->bf16 ? (j->in_channels + 1) / 2 : j->in_channels;
@@ -171,7 +173,29 @@ static bool plan(last_job *j, double work) {
         j->sums = j->sums || p->words > PASS_WORDS;
     }
     cut(j, work);
-    return true;
+}
+
+/* What is read and written at the points of a phase in the first band of the first chunk; others are that far behind. */
+static void find_points(const last_job *j, phase *p, int64_t *room) {
+    const int64_t point = j->c->groups * j->out_channels * j->item, lines = fac__min(j->lines, p->count[0]);
+    const int64_t shift =
+        j->copies ? 0 : j->first[0] * j->line[0] + j->first[1] * j->line[1] + j->first[2] * j->line[2];
+    int64_t *from = p->from = room, *to = p->to = room + j->points;
+    for (int64_t i = 0; i < j->images; i++) {
+        for (int64_t x = 0; x < lines; x++) {
+            for (int64_t y = 0; y < p->count[1]; y++) {
+                const int64_t read =
+                    i * j->image_bytes + x * j->in_step[0] * j->line[0] + y * j->in_step[1] * j->line[1] + shift;
+                const int64_t row = (i * j->out_size[0] + p->start[0] + x * j->out_step[0]) * j->out_size[1] +
+                                    p->start[1] + y * j->out_step[1];
+                const int64_t at = (row * j->out_size[2] + p->start[2]) * point;
+                for (int64_t z = 0; z < p->count[2]; z++) {
+                    *from++ = read + z * j->in_step[2] * j->line[2];
+                    *to++ = at + z * j->out_step[2] * point;
+                }
+            }
+        }
+    }
 }
 
 /* ---- packing -------------------------------------------------------------------------------------------------------------- */
@@ -200,8 +224,8 @@ static fac_status pack_range(void *ctx, int64_t begin, int64_t end, void *scratc
         w.ld = vectors_of(j, block) * FAC_CONV_LANES;
         w.is = down ? of_large : of_small;
         w.ks = down ? of_small : of_large;
-        const char *weight = (const char *)j->arrays->side[FAC_CONV_WEIGHT] +
-                             (g * c->small * of_small + channel * w.is) * j->item;
+        const char *weight =
+            (const char *)j->arrays->side[FAC_CONV_WEIGHT] + (g * c->small * of_small + channel * w.is) * j->item;
         uint32_t *to = packed_at(j, p, g, block), **taps = scratch;
         const bool together = !down && !last && p->n_taps > 0;
         for (int64_t t = 0; t < c->taps && together; t++) taps[t] = NULL;
@@ -221,12 +245,19 @@ static fac_status pack_range(void *ctx, int64_t begin, int64_t end, void *scratc
 
 /* ---- tasks ---------------------------------------------------------------------------------------------------------------- */
 
-/* One point's channels of all groups, each filled up to an even number. */
-static void copy_point(const last_job *j, const char *from, char *to) {
-    const int64_t bytes = j->in_channels * j->item;
-    for (int64_t g = 0; g < j->c->groups; g++, from += bytes, to += j->room * j->item) {
-        memcpy(to, from, (size_t)bytes);
-        if (j->room != j->in_channels) memset(to + bytes, 0, (size_t)j->item);
+/* Odd channels of n points of all groups, each filled up to an even number. */
+static void copy_odd(const last_job *j, const uint16_t *from, int64_t n, uint16_t *to) {
+    const int64_t channels = j->in_channels;
+    if (channels == 1) {
+        for (int64_t i = 0; i < n * j->c->groups; i++, to += 2) to[0] = from[i], to[1] = 0;
+    } else if (channels == 3) {
+        for (int64_t i = 0; i < n * j->c->groups; i++, to += 4, from += 3)
+            to[0] = from[0], to[1] = from[1], to[2] = from[2], to[3] = 0;
+    } else {
+        for (int64_t i = 0; i < n * j->c->groups; i++, to += channels + 1, from += channels) {
+            memcpy(to, from, (size_t)channels * sizeof *to);
+            to[channels] = 0;
+        }
     }
 }
 
@@ -237,11 +268,10 @@ static char *copy_line(const last_job *j, const char *from, int64_t begin, int64
     to += begin * point;
     if (j->room == j->in_channels) {
         memcpy(to, from, (size_t)((end - begin) * point));
-        to += (end - begin) * point;
     } else {
-        for (int64_t i = begin; i < end; i++, to += point, from += j->c->groups * j->in_channels * j->item)
-            copy_point(j, from, to);
+        copy_odd(j, (const uint16_t *)(const void *)from, end - begin, (uint16_t *)(void *)to);
     }
+    to += (end - begin) * point;
     memset(to, 0, (size_t)((j->width[2] - end) * point));
     return to + (j->width[2] - end) * point;
 }
@@ -268,40 +298,13 @@ static void copy_image(const last_job *j, const char *image, int64_t first, int6
         memset(to, 0, (size_t)(begin * j->line[1]));
         to += begin * j->line[1];
         for (int64_t y = begin; y < end; y++)
-            to = copy_line(j,
-                           image + ((x * j->in_size[1] + y + j->first[1]) * j->in_size[2] + begin_of_line + j->first[2]) *
-                                       point,
-                           begin_of_line, end_of_line, to);
+            to = copy_line(
+                j,
+                image + ((x * j->in_size[1] + y + j->first[1]) * j->in_size[2] + begin_of_line + j->first[2]) * point,
+                begin_of_line, end_of_line, to);
         memset(to, 0, (size_t)((j->width[1] - end) * j->line[1]));
         to += (j->width[1] - end) * j->line[1];
     }
-}
-
-/* What is read and written at the points of one phase in lines [begin, end) of `images` images; returns how many. */
-static int64_t find_points(const last_job *j, const phase *p, int64_t begin, int64_t end, int64_t images, int64_t origin,
-                           int64_t image_bytes, int64_t *from, int64_t *to) {
-    const int64_t point = j->c->groups * j->out_channels * j->item;
-    const int64_t shift = (j->copies ? 0 : j->first[1] * j->line[1] + j->first[2] * j->line[2]);
-    int64_t n = 0;
-    end = fac__min(end, p->count[0]);
-    for (int64_t i = 0; i < images; i++) {
-        for (int64_t x = begin; x < end; x++) {
-            for (int64_t y = 0; y < p->count[1]; y++) {
-                int64_t read = i * image_bytes + (x * j->in_step[0] + j->first[0] - origin) * j->line[0] +
-                               y * j->in_step[1] * j->line[1] + shift;
-                int64_t at = (i * j->out_size[0] + p->start[0] + x * j->out_step[0]) * j->out_size[1] + p->start[1] +
-                             y * j->out_step[1];
-                at = (at * j->out_size[2] + p->start[2]) * point;
-                for (int64_t z = 0; z < p->count[2]; z++, n++) {
-                    from[n] = read;
-                    to[n] = at;
-                    read += j->in_step[2] * j->line[2];
-                    at += j->out_step[2] * point;
-                }
-            }
-        }
-    }
-    return n;
 }
 
 /* Runs that make a pass of at most `most` words from the place (*run, *done) on, which moves on; `own` has room for them. */
@@ -321,7 +324,6 @@ static int64_t take_pass(const phase *p, int64_t most, int64_t *run, int64_t *do
 
 typedef struct lane {
     char *band;
-    int64_t *from, *to;
     float *sums;
     fac_conv_run *runs;
 } lane;
@@ -360,26 +362,27 @@ static void run_task(const last_job *j, int64_t task, const lane *l) {
                   out_bytes = out_points * c->groups * j->out_channels * j->item;
     const int in_side = j->result == FAC_CONV_SMALL ? FAC_CONV_LARGE : FAC_CONV_SMALL;
     const char *in = (const char *)j->arrays->side[in_side] + image * in_bytes;
-    fac_conv_tiles t = {.in = in, .from = l->from, .to = l->to, .bf16 = j->bf16};
+    fac_conv_tiles t = {.in = in, .bf16 = j->bf16};
     t.out = (char *)j->arrays->side[j->result] + image * out_bytes;
-    int64_t origin = 0;
+    t.out += begin * j->out_step[0] * (out_bytes / j->out_size[0]);
     if (j->copies) {
-        origin = begin * j->in_step[0] + j->first[0];
+        const int64_t first = begin * j->in_step[0] + j->first[0];
         for (int64_t i = 0; i < images; i++)
-            copy_image(j, in + i * in_bytes, origin, j->image_bytes / j->line[0], l->band + i * j->image_bytes);
+            copy_image(j, in + i * in_bytes, first, j->image_bytes / j->line[0], l->band + i * j->image_bytes);
         t.in = l->band;
+    } else {
+        t.in += begin * j->in_step[0] * j->line[0];
     }
     const int64_t all = j->blocks * c->groups;
     for (int64_t i = 0; i < j->n_phases; i++) {
         const phase *p = &j->phases[i];
-        t.points =
-            find_points(j, p, begin, end, images, origin, j->copies ? j->image_bytes : in_bytes, l->from, l->to);
+        t.from = p->from, t.to = p->to;
+        t.points = images * fac__max(0, fac__min(end, p->count[0]) - begin) * p->count[1] * p->count[2];
         for (int64_t b = all * part / j->parts; t.points && b < all * (part + 1) / j->parts; b++)
             run_block(j, p, &t, b / j->blocks, b % j->blocks, l);
     }
 }
 
-static int64_t list_bytes(const last_job *j) { return fac__workspace_round(j->points * (int64_t)sizeof(int64_t)); }
 static int64_t sum_bytes(const last_job *j) {
     return j->sums ? j->points * FAC_CONV_VECTORS * FAC_CONV_LANES * (int64_t)sizeof(float) : 0;
 }
@@ -389,8 +392,6 @@ static fac_status run_range(void *ctx, int64_t begin, int64_t end, void *scratch
     char *at = scratch;
     lane l;
     l.band = at, at += j->band_bytes;
-    l.from = (int64_t *)(void *)at, at += list_bytes(j);
-    l.to = (int64_t *)(void *)at, at += list_bytes(j);
     l.sums = (float *)(void *)at, at += sum_bytes(j);
     l.runs = (fac_conv_run *)(void *)at;
     for (int64_t t = begin; t < end; t++) run_task(j, t, &l);
@@ -411,8 +412,8 @@ bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d) 
     bool suits = c->taps <= TAPS && channels >= LEAST_CHANNELS && work_of(c) >= LEAST_WORK;
     double phases = 1;
     for (int d_ = 0; d_ < FAC_CONV_DIMS; d_++) {
-        suits = suits && c->kernel[d_] <= TAPS / 8 && c->padding[d_] < INT32_MAX / 4 && c->dilation[d_] < INT32_MAX / 4 &&
-                c->stride[d_] < INT32_MAX / 4;
+        suits = suits && c->kernel[d_] <= TAPS / 8 && c->padding[d_] < INT32_MAX / 4 &&
+                c->dilation[d_] < INT32_MAX / 4 && c->stride[d_] < INT32_MAX / 4;
         phases *= result == FAC_CONV_LARGE ? (double)c->stride[d_] : 1;
     }
     return suits && phases <= PHASES;
@@ -421,15 +422,17 @@ bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d) 
 static fac_status run(last_job *j, double work) {
     const fac_conv *c = j->c;
     fac_workspace packed;
-    FAC_TRY(fac__workspace_take(j->packed_words * 4 + 64, &packed));
+    const int64_t weights = fac__workspace_round(j->packed_words * 4);
+    FAC_TRY(fac__workspace_take(weights + j->n_phases * 2 * j->points * (int64_t)sizeof(int64_t), &packed));
     j->packed = (uint32_t *)(void *)packed.at;
+    int64_t *points = (int64_t *)(void *)(packed.at + weights);
+    for (int64_t i = 0; i < j->n_phases; i++) find_points(j, &j->phases[i], points + i * 2 * j->points);
     const int64_t lists = c->taps * (int64_t)sizeof(uint32_t *);
     fac_status st = fac__parallel_for_scratch(0, j->n_phases * c->groups * j->blocks, 1, lists + 64, pack_range, j);
     const int64_t tasks = j->chunks * j->bands * j->parts, each = (int64_t)(work / (double)tasks) + 1;
     const int64_t runs = (c->taps + 2) * (int64_t)sizeof(fac_conv_run);
-    const int64_t bytes = j->band_bytes + 2 * list_bytes(j) + sum_bytes(j) + runs;
-    if (st == FAC_OK)
-        st = fac__parallel_for_scratch(0, tasks, fac__max(1, (1 << 19) / each), bytes, run_range, j);
+    const int64_t bytes = j->band_bytes + sum_bytes(j) + runs;
+    if (st == FAC_OK) st = fac__parallel_for_scratch(0, tasks, fac__max(1, (1 << 19) / each), bytes, run_range, j);
     fac__workspace_give(packed);
     return st;
 }
@@ -459,7 +462,8 @@ fac_status fac__conv_last(const fac_conv *c, fac_conv_side result, const fac_con
     j.taps = (last_tap *)(void *)(lists.at + phases);
     j.runs = (fac_conv_run *)(void *)(lists.at + phases + taps);
     const double work = work_of(c);
-    fac_status st = plan(&j, work) ? run(&j, work) : FAC_OK;
+    plan(&j, work);
+    fac_status st = run(&j, work);
     *done = st == FAC_OK;
     fac__workspace_give(lists);
     return st;

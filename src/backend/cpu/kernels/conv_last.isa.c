@@ -9,15 +9,7 @@
 #define WITH_BF16 __attribute__((target("avx512bf16")))
 #define INLINE __attribute__((always_inline)) static inline
 
-static __mmask16 lanes_of(int64_t n) {
-    return (__mmask16)((1u << fac__max(0, fac__min(FAC_CONV_LANES, n))) - 1);
-}
-
-static void store_bf16(char *to, __mmask16 lanes, __m512 sum) {
-    uint16_t codes[FAC_CONV_LANES];
-    fac_store_bf16(codes, (fac_vf32)sum);
-    _mm256_mask_storeu_epi16(to, lanes, _mm256_loadu_si256((const __m256i *)(const void *)codes));
-}
+static __mmask16 lanes_of(int64_t n) { return (__mmask16)((1u << fac__max(0, fac__min(FAC_CONV_LANES, n))) - 1); }
 
 INLINE __m512 bias_of(const fac_conv_tiles *t, int v, __mmask16 lanes) {
     if (!t->bias) return _mm512_setzero_ps();
@@ -26,54 +18,54 @@ INLINE __m512 bias_of(const fac_conv_tiles *t, int v, __mmask16 lanes) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16));
 }
 
-/* The first n points of a tile, from point `first` on. */
-INLINE void store(const fac_conv_tiles *t, int64_t first, int64_t n, const int V, __m512 (*acc)[FAC_CONV_VECTORS]) {
-    if (!t->done) {
-        for (int64_t i = 0; i < n; i++)
-            for (int v = 0; v < V; v++)
-                _mm512_storeu_ps(t->sums + ((first + i) * V + v) * FAC_CONV_LANES, acc[i][v]);
-        return;
-    }
-    for (int v = 0; v < V; v++) {
-        const __mmask16 lanes = lanes_of(t->channels - v * FAC_CONV_LANES);
-        const __m512 bias = bias_of(t, v, lanes);
-        for (int64_t i = 0; i < n; i++) {
-            const __m512 sum = t->bias ? _mm512_add_ps(acc[i][v], bias) : acc[i][v];
-            char *to = t->out + t->to[first + i] + v * FAC_CONV_LANES * (t->bf16 ? 2 : 4);
-            if (t->bf16)
-                store_bf16(to, lanes, sum);
-            else
-                _mm512_mask_storeu_ps(to, lanes, sum);
-        }
-    }
-}
+#define STORE_F32(to, lanes, sum) _mm512_mask_storeu_ps(to, lanes, sum)
+#define STORE_BF16(to, lanes, sum) _mm256_mask_storeu_epi16(to, lanes, (__m256i)_mm512_cvtneps_pbh(sum))
 
 /* P and V are constant where this is inlined. */
-#define TILE(P, V, MULTIPLY_ADD)                                                                                 \
-    for (int64_t first = 0; first < t->points; first += P) {                                                     \
-        const int64_t n = fac__min(P, t->points - first);                                                        \
-        __m512 acc[P][FAC_CONV_VECTORS];                                                                         \
-        const char *at[P];                                                                                       \
-        _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                   \
-            const int64_t point = first + fac__min(i, n - 1);                                                    \
-            at[i] = t->in + t->from[point];                                                                      \
-            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) acc[i][v] =                                      \
-                t->more ? _mm512_loadu_ps(t->sums + (point * V + v) * FAC_CONV_LANES) : _mm512_setzero_ps();     \
-        }                                                                                                        \
-        const float *w = t->weight;                                                                              \
-        for (int64_t r = 0; r < t->n_runs; r++) {                                                                \
-            const int64_t offset = t->runs[r].offset, end = offset + t->runs[r].length * 4;                      \
-            for (int64_t k = offset; k < end; k += 4, w += V * FAC_CONV_LANES) {                                 \
-                __m512 weight[V];                                                                                \
-                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) weight[v] =                                  \
-                    _mm512_loadu_ps(w + v * FAC_CONV_LANES);                                                     \
-                _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                           \
-                    const __m512 x = word_at(at[i] + k);                                                         \
-                    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) MULTIPLY_ADD(acc[i][v], x, weight[v]);   \
-                }                                                                                                \
-            }                                                                                                    \
-        }                                                                                                        \
-        store(t, first, n, V, acc);                                                                              \
+#define TILE(P, V, MULTIPLY_ADD, STORE)                                                                        \
+    __m512 bias[V];                                                                                            \
+    __mmask16 lanes[V];                                                                                        \
+    for (int v = 0; v < V; v++) {                                                                              \
+        lanes[v] = lanes_of(t->channels - v * FAC_CONV_LANES);                                                 \
+        bias[v] = bias_of(t, v, lanes[v]);                                                                     \
+    }                                                                                                          \
+    const int item = t->bf16 ? 2 : 4;                                                                          \
+    for (int64_t first = 0; first < t->points; first += P) {                                                   \
+        const int64_t n = fac__min(P, t->points - first);                                                      \
+        __m512 acc[P][V];                                                                                      \
+        const char *at[P];                                                                                     \
+        _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                 \
+            const int64_t point = first + fac__min(i, n - 1);                                                  \
+            at[i] = t->in + t->from[point];                                                                    \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) acc[i][v] =                                    \
+                t->more ? _mm512_loadu_ps(t->sums + (point * V + v) * FAC_CONV_LANES) : bias[v];               \
+        }                                                                                                      \
+        const float *w = t->weight;                                                                            \
+        for (int64_t r = 0; r < t->n_runs; r++) {                                                              \
+            const int64_t offset = t->runs[r].offset, end = offset + t->runs[r].length * 4;                    \
+            for (int64_t k = offset; k < end; k += 4, w += V * FAC_CONV_LANES) {                               \
+                __m512 weight[V];                                                                              \
+                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) weight[v] =                                \
+                    _mm512_loadu_ps(w + v * FAC_CONV_LANES);                                                   \
+                _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                         \
+                    const __m512 x = word_at(at[i] + k);                                                       \
+                    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) MULTIPLY_ADD(acc[i][v], x, weight[v]); \
+                }                                                                                              \
+            }                                                                                                  \
+        }                                                                                                      \
+        if (!t->done) {                                                                                        \
+            _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                             \
+                float *to = t->sums + (first + fac__min(i, n - 1)) * V * FAC_CONV_LANES;                       \
+                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++)                                            \
+                    _mm512_storeu_ps(to + v * FAC_CONV_LANES, acc[i][v]);                                      \
+            }                                                                                                  \
+            continue;                                                                                          \
+        }                                                                                                      \
+        _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                 \
+            char *to = t->out + t->to[first + fac__min(i, n - 1)];                                             \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++)                                                \
+                STORE(to + v * FAC_CONV_LANES * item, lanes[v], acc[i][v]);                                    \
+        }                                                                                                      \
     }
 
 INLINE __m512 word_at(const char *p) {
@@ -84,9 +76,11 @@ INLINE __m512 word_at(const char *p) {
 #define MULTIPLY_F32(acc, x, w) acc = _mm512_fmadd_ps(x, w, acc)
 #define MULTIPLY_BF16(acc, x, w) acc = _mm512_dpbf16_ps(acc, (__m512bh)(x), (__m512bh)(w))
 
-#define TILES(P, V)                                                                                                    \
-    static void tiles_f32_##V(const fac_conv_tiles *t) { TILE(P, V, MULTIPLY_F32) }                                    \
-    WITH_BF16 static void tiles_bf16_##V(const fac_conv_tiles *t) { TILE(P, V, MULTIPLY_BF16) }
+#define TILES(P, V)                                                                                          \
+    static void tiles_f32_##V(const fac_conv_tiles *t){                                                      \
+        TILE(P, V, MULTIPLY_F32, STORE_F32)} WITH_BF16 static void tiles_bf16_##V(const fac_conv_tiles *t) { \
+        TILE(P, V, MULTIPLY_BF16, STORE_BF16)                                                                \
+    }
 TILES(12, 1)
 TILES(12, 2)
 TILES(8, 3)
@@ -176,8 +170,7 @@ void FAC_ISA_NAME(fac__conv_last_pack_taps)(const fac_conv_pack *p, uint32_t *co
                 uint32_t *at = to[tap];
                 if (at) at += (p->bf16 ? k / 2 : k) * p->ld + i;
                 __m512i word = (__m512i)v[w];
-                if (at && p->bf16 && k % 2)
-                    word = _mm512_or_si512(_mm512_loadu_si512(at), _mm512_slli_epi32(word, 16));
+                if (at && p->bf16 && k % 2) word = _mm512_or_si512(_mm512_loadu_si512(at), _mm512_slli_epi32(word, 16));
                 if (at) _mm512_storeu_si512(at, word);
                 if (++tap == taps) tap = 0, k++;
             }
