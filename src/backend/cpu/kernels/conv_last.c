@@ -5,22 +5,28 @@
 
    Weights are packed once a call. A task is some lines of an image (or some small images), whose input is copied with padding unless it
    has none, for all blocks of channels or a part of them. Long sums run in passes, whose weights stay in the L2 cache. Tasks are cut
-   by shape, and each sum has one order: taps by place, channels within them. */
+   by shape, and each sum has one order: taps by place, channels within them.
+
+   Where each channel has a weight of its own (`single`), blocks of channels are computed apart: they are copied to planes of vectors of
+   f32, with padding. Sums are in f32. */
 #include "backend/cpu/kernels/conv_last.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/parallel.h"
+#include "core/scalar.h"
 
 enum {
-    BAND_BYTES = 1 << 18, /* of input in a task */
-    BAND_POINTS = 768,    /* of the result in a task, at most, but for a single line */
-    FEW_POINTS = 96,      /* images of less are put together */
-    PASS_WORDS = 768,     /* of a sum whose weights are read again and again */
-    PHASES = 64,          /* at most */
-    TAPS = 1024,          /* at most */
-    TASKS = 8,            /* wanted, where the work is worth it */
-    TASK_WORK = 1 << 22,  /* multiply-adds that are */
-    LEAST_WORK = 1 << 14, /* multiply-adds from which packing the weights is repaid */
-    LEAST_CHANNELS = 12   /* of a result: fewer leave most of a vector empty */
+    BAND_BYTES = 1 << 18,  /* of input in a task */
+    PLANE_BYTES = 1 << 18, /* of a band of single channels, per block */
+    BAND_POINTS = 768,     /* of the result in a task, at most, but for a single line */
+    FEW_POINTS = 96,       /* images of less are put together */
+    PASS_WORDS = 768,      /* of a sum whose weights are read again and again */
+    PHASES = 64,           /* at most */
+    PLANES = 2,            /* blocks of single channels in a task */
+    TAPS = 1024,           /* at most */
+    TASKS = 8,             /* wanted, where the work is worth it */
+    TASK_WORK = 1 << 22,   /* multiply-adds that are */
+    LEAST_WORK = 1 << 14,  /* multiply-adds from which packing the weights is repaid */
+    LEAST_CHANNELS = 12    /* of a result: fewer leave most of a vector empty */
 };
 
 typedef struct last_tap {
@@ -40,7 +46,7 @@ typedef struct last_job {
     const fac_conv *c;
     const fac_conv_arrays *arrays;
     fac_conv_side result;
-    bool bf16, copies;
+    bool bf16, single, copies;
     int64_t item, in_channels, out_channels;                 /* per group */
     int64_t in_size[FAC_CONV_DIMS], out_size[FAC_CONV_DIMS]; /* points */
     int64_t in_step[FAC_CONV_DIMS], out_step[FAC_CONV_DIMS];
@@ -57,6 +63,7 @@ typedef struct last_job {
     /* the cut */
     int64_t lines, bands, images, chunks, parts; /* lines per band, images per chunk; parts of blocks and groups */
     int64_t points, band_bytes, image_bytes;     /* of a task; of what is read of an image */
+    int64_t plane_bytes;                         /* of one block of channels, if these are single */
     bool sums;
 } last_job;
 
@@ -117,9 +124,10 @@ static void plan_reads(last_job *j) {
         j->width[d] = fac__max(1, end[d] - j->first[d]);
         j->copies = j->copies || j->first[d] < 0 || end[d] > j->in_size[d];
     }
+    j->copies = j->copies || j->single;
     j->room = j->bf16 ? (j->in_channels + 1) / 2 * 2 : j->in_channels;
     const int64_t *size = j->copies ? j->width : j->in_size;
-    j->line[2] = j->c->groups * j->room * j->item;
+    j->line[2] = j->single ? FAC_CONV_LANES * (int64_t)sizeof(float) : j->c->groups * j->room * j->item;
     j->line[1] = j->line[2] * size[2];
     j->line[0] = j->line[1] * size[1];
 }
@@ -130,7 +138,8 @@ static void plan_runs(last_job *j, phase *p, fac_conv_run **room) {
         int64_t offset = 0;
         for (int d = 0; d < FAC_CONV_DIMS; d++) offset += (p->taps[t].at[d] - j->first[d]) * j->line[d];
         fac_conv_run *last = *room - 1;
-        if (t > 0 && last->offset + last->length * 4 == offset)
+        const int64_t word = j->single ? j->line[2] : 4;
+        if (t > 0 && last->offset + last->length * word == offset)
             last->length += j->words_of_tap;
         else
             *(*room)++ = (fac_conv_run){offset, j->words_of_tap};
@@ -141,36 +150,41 @@ static void plan_runs(last_job *j, phase *p, fac_conv_run **room) {
 static void cut(last_job *j, double work) {
     const fac_conv *c = j->c;
     const int64_t all = j->phases[0].count[0], row = fac__max(1, j->phases[0].count[1] * j->phases[0].count[2]);
-    const int64_t bytes = j->in_step[0] * j->line[0], more = j->width[0] - (all - 1) * j->in_step[0];
-    int64_t lines = fac__min(BAND_BYTES / fac__max(1, bytes) - more, BAND_POINTS / row);
+    const int64_t planes = j->single ? fac__div_up(j->blocks, fac__div_up(j->blocks, PLANES)) : 1;
+    const int64_t bytes = j->in_step[0] * j->line[0] * planes, more = j->width[0] - (all - 1) * j->in_step[0];
+    const int64_t most = j->single ? PLANE_BYTES * planes : BAND_BYTES;
+    int64_t lines = fac__min(most / fac__max(1, bytes) - more, j->single ? all : BAND_POINTS / row);
     lines = fac__max(1, fac__min(lines, all));
     j->bands = fac__div_up(all, lines);
     j->lines = fac__div_up(all, j->bands);
     j->images = 1;
     if (j->bands == 1)
-        j->images = fac__max(1, fac__min(FEW_POINTS / (row * all), BAND_BYTES / fac__max(1, j->line[0] * j->width[0])));
+        j->images = fac__max(
+            1, fac__min(FEW_POINTS / (row * all), BAND_BYTES / fac__max(1, j->line[0] * j->width[0] * planes)));
     j->images = fac__max(1, fac__min(j->images, c->batch));
     j->chunks = fac__div_up(c->batch, j->images);
     const int64_t tasks = j->bands * j->chunks, wanted = work >= (double)TASK_WORK * TASKS ? TASKS : 1;
     j->parts = fac__min(j->blocks * c->groups, fac__div_up(wanted, tasks));
+    if (j->single) j->parts = fac__div_up(j->blocks, planes);
     j->points = j->images * j->lines * row;
     const int64_t read = j->copies ? (j->lines - 1) * j->in_step[0] + more : j->in_size[0];
-    j->image_bytes = read * j->line[0];
+    j->plane_bytes = read * j->line[0];
+    j->image_bytes = j->plane_bytes * planes;
     j->band_bytes = j->copies ? fac__workspace_round(j->images * j->image_bytes) : 0;
 }
 
 static void plan(last_job *j, double work) {
     last_tap *taps = j->taps;
     fac_conv_run *runs = j->runs;
-    j->words_of_tap = j->bf16 ? (j->in_channels + 1) / 2 : j->in_channels;
+    j->words_of_tap = j->bf16 && !j->single ? (j->in_channels + 1) / 2 : j->in_channels;
     for (int64_t i = 0; i < j->n_phases; i++) plan_phase(j, &j->phases[i], i, &taps);
     plan_reads(j);
     for (int64_t i = 0; i < j->n_phases; i++) {
         phase *p = &j->phases[i];
         plan_runs(j, p, &runs);
         p->packed = j->packed_words;
-        j->packed_words += p->words * j->c->groups * j->vectors * FAC_CONV_LANES;
-        j->sums = j->sums || p->words > PASS_WORDS;
+        j->packed_words += p->words * (j->single ? 1 : j->c->groups) * j->vectors * FAC_CONV_LANES;
+        j->sums = j->sums || (p->words > PASS_WORDS && !j->single);
     }
     cut(j, work);
 }
@@ -211,13 +225,33 @@ static uint32_t *packed_at(const last_job *j, const phase *p, int64_t g, int64_t
     return j->packed + p->packed + (g * j->vectors + vectors_before(j, block)) * FAC_CONV_LANES * p->words;
 }
 
+/* Taps of single channels: lines of vectors of f32. */
+static void pack_single(const last_job *j, const phase *p, int64_t block) {
+    const int64_t channel = block * FAC_CONV_LANES, taps = j->c->taps;
+    float *to = (float *)(void *)packed_at(j, p, 0, block);
+    for (int64_t t = 0; t < p->n_taps; t++) {
+        for (int64_t i = 0; i < FAC_CONV_LANES; i++, to++) {
+            const char *at =
+                (const char *)j->arrays->side[FAC_CONV_WEIGHT] + ((channel + i) * taps + p->taps[t].number) * j->item;
+            const bool in = channel + i < j->c->groups;
+            *to = !in       ? 0
+                  : j->bf16 ? fac__bf16_to_f32(*(const uint16_t *)(const void *)at)
+                            : *(const float *)(const void *)at;
+        }
+    }
+}
+
 static fac_status pack_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const last_job *j = ctx;
     const fac_conv *c = j->c;
     const bool last = j->arrays->weight_last || c->taps == 1, down = j->result == FAC_CONV_LARGE;
     const int64_t of_large = last ? 1 : c->taps, of_small = c->large * c->taps, of_tap = last ? c->large : 1;
     for (int64_t i = begin; i < end; i++) {
-        const phase *p = &j->phases[i / j->blocks / c->groups];
+        const phase *p = &j->phases[j->single ? i / j->blocks : i / j->blocks / c->groups];
+        if (j->single) {
+            pack_single(j, p, i % j->blocks);
+            continue;
+        }
         const int64_t block = i % j->blocks, g = i / j->blocks % c->groups,
                       channel = vectors_before(j, block) * FAC_CONV_LANES;
         fac_conv_pack w = {.depth = j->in_channels, .channels = j->out_channels - channel, .bf16 = j->bf16};
@@ -307,6 +341,26 @@ static void copy_image(const last_job *j, const char *image, int64_t first, int6
     }
 }
 
+/* The same as planes of blocks of channels, of which `channels` from `image` on. */
+static void spread_image(const last_job *j, const char *image, int64_t channels, int64_t first, int64_t lines,
+                         char *to) {
+    const int64_t point = j->c->groups * j->item;
+    int64_t end_of_lines, end, end_of_line;
+    const int64_t begin_of_lines = within(first, lines, j->in_size[0], &end_of_lines),
+                  begin = within(j->first[1], j->width[1], j->in_size[1], &end),
+                  begin_of_line = within(j->first[2], j->width[2], j->in_size[2], &end_of_line);
+    if (begin_of_lines + begin + begin_of_line || end_of_lines < lines || end < j->width[1] ||
+        end_of_line < j->width[2])
+        memset(to, 0, (size_t)(j->plane_bytes * fac__div_up(channels, FAC_CONV_LANES)));
+    for (int64_t x = begin_of_lines; x < end_of_lines; x++)
+        for (int64_t y = begin; y < end; y++) {
+            const int64_t line = (first + x) * j->in_size[1] + y + j->first[1];
+            FAC_ISA_PICK(fac__conv_last_spread)
+            (image + (line * j->in_size[2] + begin_of_line + j->first[2]) * point, end_of_line - begin_of_line, point,
+             channels, j->bf16, to + x * j->line[0] + y * j->line[1] + begin_of_line * j->line[2], j->plane_bytes);
+        }
+}
+
 /* Runs that make a pass of at most `most` words from the place (*run, *done) on, which moves on; `own` has room for them. */
 static int64_t take_pass(const phase *p, int64_t most, int64_t *run, int64_t *done, fac_conv_run *own, int64_t *words) {
     int64_t n = 0;
@@ -351,6 +405,57 @@ static void run_block(const last_job *j, const phase *p, fac_conv_tiles *t, int6
     }
 }
 
+/* Whether the taps of a phase are `*rows` lines of as many, of which each lies a line of the input behind the one before, and points and
+   lines of the result lie side by side in the input. */
+static bool in_lines(const last_job *j, const phase *p, int64_t *rows) {
+    if (j->c->nd != 2 || j->n_phases > 1 || j->in_step[0] != 1 || j->in_step[1] != 1 || !p->n_taps) return false;
+    int64_t taps = 1;
+    while (taps < p->n_taps && p->taps[taps].at[0] == p->taps[0].at[0]) taps++;
+    *rows = p->n_taps / taps;
+    return p->count[1] >= FAC_CONV_WIDTH && p->taps[p->n_taps - 1].at[0] - p->taps[0].at[0] == *rows - 1;
+}
+
+/* A block of single channels in lines of an image. */
+static void run_lines(const last_job *j, const phase *p, const fac_conv_tiles *t, int64_t rows, int64_t lines,
+                      int64_t *offset) {
+    fac_conv_lines l = {.in = t->in, .out = t->out, .weight = t->weight, .rows = rows, .lines = lines, .bias = t->bias};
+    l.taps = p->n_taps / rows;
+    for (int64_t k = 0; k < l.taps; k++)
+        offset[k] = (p->taps[k].at[0] - j->first[0]) * j->line[0] + (p->taps[k].at[1] - j->first[1]) * j->line[1];
+    l.offset = offset;
+    l.width = p->count[1];
+    l.in_line = j->line[0];
+    l.out_point = j->c->groups * j->item;
+    l.out_line = l.out_point * j->out_size[1];
+    l.channels = t->channels;
+    l.bf16 = t->bf16;
+    FAC_ISA_PICK(fac__conv_last_lines)(&l);
+}
+
+/* Blocks of single channels from `first` on at the points of a phase. */
+static void run_single(const last_job *j, const phase *p, fac_conv_tiles t, int64_t images, int64_t first, int64_t end,
+                       const lane *l) {
+    const int64_t lines = t.points / (images * p->count[1] * p->count[2]);
+    int64_t rows;
+    const bool whole = lines >= 2 && in_lines(j, p, &rows);
+    t.runs = p->runs;
+    t.n_runs = p->n_runs;
+    for (int64_t b = first; b < end; b++, t.in += j->plane_bytes) {
+        const int64_t channel = b * FAC_CONV_LANES;
+        fac_conv_tiles of = t;
+        of.out += channel * j->item;
+        of.bias = j->arrays->bias ? (const char *)j->arrays->bias + channel * j->item : NULL;
+        of.channels = (int)fac__min(FAC_CONV_LANES, j->c->groups - channel);
+        of.weight = (const float *)(const void *)packed_at(j, p, 0, b);
+        if (!whole) FAC_ISA_PICK(fac__conv_last_single)(&of);
+        for (int64_t i = 0; i < images && whole; i++) {
+            run_lines(j, p, &of, rows, lines, (int64_t *)(void *)l->runs);
+            of.in += j->image_bytes;
+            of.out += j->out_size[0] * j->out_size[1] * j->c->groups * j->item;
+        }
+    }
+}
+
 static void run_task(const last_job *j, int64_t task, const lane *l) {
     const fac_conv *c = j->c;
     const int64_t part = task % j->parts, band = task / j->parts % j->bands, chunk = task / j->parts / j->bands;
@@ -365,7 +470,16 @@ static void run_task(const last_job *j, int64_t task, const lane *l) {
     fac_conv_tiles t = {.in = in, .bf16 = j->bf16};
     t.out = (char *)j->arrays->side[j->result] + image * out_bytes;
     t.out += begin * j->out_step[0] * (out_bytes / j->out_size[0]);
-    if (j->copies) {
+    const int64_t all = j->single ? j->blocks : j->blocks * c->groups;
+    const int64_t first_block = all * part / j->parts, last_block = all * (part + 1) / j->parts;
+    if (j->single) {
+        const int64_t first = begin * j->in_step[0] + j->first[0], channel = first_block * FAC_CONV_LANES,
+                      channels = fac__min(last_block * FAC_CONV_LANES, c->groups) - channel;
+        for (int64_t i = 0; i < images; i++)
+            spread_image(j, in + i * in_bytes + channel * j->item, channels, first, j->plane_bytes / j->line[0],
+                         l->band + i * j->image_bytes);
+        t.in = l->band;
+    } else if (j->copies) {
         const int64_t first = begin * j->in_step[0] + j->first[0];
         for (int64_t i = 0; i < images; i++)
             copy_image(j, in + i * in_bytes, first, j->image_bytes / j->line[0], l->band + i * j->image_bytes);
@@ -373,12 +487,12 @@ static void run_task(const last_job *j, int64_t task, const lane *l) {
     } else {
         t.in += begin * j->in_step[0] * j->line[0];
     }
-    const int64_t all = j->blocks * c->groups;
     for (int64_t i = 0; i < j->n_phases; i++) {
         const phase *p = &j->phases[i];
         t.from = p->from, t.to = p->to;
         t.points = images * fac__max(0, fac__min(end, p->count[0]) - begin) * p->count[1] * p->count[2];
-        for (int64_t b = all * part / j->parts; t.points && b < all * (part + 1) / j->parts; b++)
+        if (t.points && j->single) run_single(j, p, t, images, first_block, last_block, l);
+        for (int64_t b = first_block; t.points && !j->single && b < last_block; b++)
             run_block(j, p, &t, b / j->blocks, b % j->blocks, l);
     }
 }
@@ -405,11 +519,14 @@ static double work_of(const fac_conv *c) {
            (double)c->small_count;
 }
 
+static bool is_single(const fac_conv *c) { return c->small == 1 && c->large == 1 && c->groups >= LEAST_CHANNELS; }
+
 bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d) {
     if (fac__cpu_isa < FAC_ISA_AVX512 || result == FAC_CONV_WEIGHT) return false;
     if (d != FAC_F32 && !(d == FAC_BF16 && fac__cpu_bf16)) return false;
     const int64_t channels = result == FAC_CONV_SMALL ? c->small : c->large;
-    bool suits = c->taps <= TAPS && channels >= LEAST_CHANNELS && work_of(c) >= LEAST_WORK;
+    const bool single = is_single(c);
+    bool suits = c->taps <= TAPS && (single || channels >= LEAST_CHANNELS) && work_of(c) >= LEAST_WORK;
     double phases = 1;
     for (int d_ = 0; d_ < FAC_CONV_DIMS; d_++) {
         suits = suits && c->kernel[d_] <= TAPS / 8 && c->padding[d_] < INT32_MAX / 4 &&
@@ -428,7 +545,8 @@ static fac_status run(last_job *j, double work) {
     int64_t *points = (int64_t *)(void *)(packed.at + weights);
     for (int64_t i = 0; i < j->n_phases; i++) find_points(j, &j->phases[i], points + i * 2 * j->points);
     const int64_t lists = c->taps * (int64_t)sizeof(uint32_t *);
-    fac_status st = fac__parallel_for_scratch(0, j->n_phases * c->groups * j->blocks, 1, lists + 64, pack_range, j);
+    fac_status st = fac__parallel_for_scratch(0, j->n_phases * (j->single ? 1 : c->groups) * j->blocks, 1, lists + 64,
+                                              pack_range, j);
     const int64_t tasks = j->chunks * j->bands * j->parts, each = (int64_t)(work / (double)tasks) + 1;
     const int64_t runs = (c->taps + 2) * (int64_t)sizeof(fac_conv_run);
     const int64_t bytes = j->band_bytes + sum_bytes(j) + runs;
@@ -450,8 +568,9 @@ fac_status fac__conv_last(const fac_conv *c, fac_conv_side result, const fac_con
         j.out_step[d] = down ? c->stride[d] : 1;
         j.n_phases *= j.out_step[d];
     }
-    j.vectors = fac__div_up(j.out_channels, FAC_CONV_LANES);
-    j.blocks = fac__div_up(j.vectors, FAC_CONV_VECTORS);
+    j.single = is_single(c);
+    j.vectors = fac__div_up(j.single ? c->groups : j.out_channels, FAC_CONV_LANES);
+    j.blocks = j.single ? j.vectors : fac__div_up(j.vectors, FAC_CONV_VECTORS);
     const int64_t phases = fac__workspace_round(j.n_phases * (int64_t)sizeof(phase)),
                   taps = fac__workspace_round(c->taps * (int64_t)sizeof(last_tap)),
                   runs = c->taps * (int64_t)sizeof(fac_conv_run);

@@ -36,6 +36,29 @@ typedef struct fac_conv_tiles {
 } fac_conv_tiles;
 FAC_ISA_DECLARE(void, fac__conv_last_tiles, (const fac_conv_tiles *t));
 
+/* The same where each channel has a weight of its own: `in` and the weights hold vectors of f32, which are multiplied lane by lane. There
+   is one block of LANES channels, and no passes: runs count vectors. */
+FAC_ISA_DECLARE(void, fac__conv_last_single, (const fac_conv_tiles *t));
+/* The same of whole lines of points with steps of 1, whose taps are `rows` lines of `taps` each, where there are at least FAC_CONV_WIDTH
+   points in a line and two lines. */
+enum { FAC_CONV_WIDTH = 8 };
+typedef struct fac_conv_lines {
+    const char *in;
+    char *out;
+    const float *weight;   /* [rows][taps] vectors */
+    const int64_t *offset; /* bytes behind a point of each tap of the first line */
+    int64_t rows, taps;
+    int64_t lines, width;                 /* of the result */
+    int64_t in_line, out_line, out_point; /* bytes to the next line and point; points of the input are a vector apart */
+    int channels;
+    const void *bias;
+    bool bf16;
+} fac_conv_lines;
+FAC_ISA_DECLARE(void, fac__conv_last_lines, (const fac_conv_lines *l));
+/* Channels of n points, `point` bytes apart, as vectors of f32: those of block b at to + b * plane. Past `channels` there are zeros. */
+FAC_ISA_DECLARE(void, fac__conv_last_spread,
+                (const char *from, int64_t n, int64_t point, int64_t channels, bool bf16, char *to, int64_t plane));
+
 /* Weights of one tap and block of channels as words: word k of channel i at to[k * ld + i]. Numbers are `is` (channels of the result) and
    `ks` (channels that are summed) apart; past `channels` and `depth` there are zeros. */
 typedef struct fac_conv_pack {

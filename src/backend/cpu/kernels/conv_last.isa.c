@@ -11,10 +11,10 @@
 
 static __mmask16 lanes_of(int64_t n) { return (__mmask16)((1u << fac__max(0, fac__min(FAC_CONV_LANES, n))) - 1); }
 
-INLINE __m512 bias_of(const fac_conv_tiles *t, int v, __mmask16 lanes) {
-    if (!t->bias) return _mm512_setzero_ps();
-    if (!t->bf16) return _mm512_maskz_loadu_ps(lanes, (const float *)t->bias + v * FAC_CONV_LANES);
-    const __m256i codes = _mm256_maskz_loadu_epi16(lanes, (const uint16_t *)t->bias + v * FAC_CONV_LANES);
+INLINE __m512 bias_of(const void *bias, bool bf16, int v, __mmask16 lanes) {
+    if (!bias) return _mm512_setzero_ps();
+    if (!bf16) return _mm512_maskz_loadu_ps(lanes, (const float *)bias + v * FAC_CONV_LANES);
+    const __m256i codes = _mm256_maskz_loadu_epi16(lanes, (const uint16_t *)bias + v * FAC_CONV_LANES);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16));
 }
 
@@ -27,7 +27,7 @@ INLINE __m512 bias_of(const fac_conv_tiles *t, int v, __mmask16 lanes) {
     __mmask16 lanes[V];                                                                                        \
     for (int v = 0; v < V; v++) {                                                                              \
         lanes[v] = lanes_of(t->channels - v * FAC_CONV_LANES);                                                 \
-        bias[v] = bias_of(t, v, lanes[v]);                                                                     \
+        bias[v] = bias_of(t->bias, t->bf16, v, lanes[v]);                                                      \
     }                                                                                                          \
     const int item = t->bf16 ? 2 : 4;                                                                          \
     for (int64_t first = 0; first < t->points; first += P) {                                                   \
@@ -90,6 +90,118 @@ void FAC_ISA_NAME(fac__conv_last_tiles)(const fac_conv_tiles *t) {
     static void (*const by_width[2][FAC_CONV_VECTORS])(const fac_conv_tiles *) = {
         {tiles_f32_1, tiles_f32_2, tiles_f32_3, tiles_f32_4}, {tiles_bf16_1, tiles_bf16_2, tiles_bf16_3, tiles_bf16_4}};
     by_width[t->bf16][t->vectors - 1](t);
+}
+
+/* ---- channels of their own ------------------------------------------------------------------------------------------------------- */
+
+/* One line of taps: each point of the input that is read serves the line above with the weights `up`, the one below with `down`. */
+INLINE void line_of_taps(const fac_conv_lines *l, const char *in, const float *up, const float *down, const bool has_up,
+                         const bool has_down, fac_vf32 (*acc)[FAC_CONV_WIDTH]) {
+    for (int64_t k = 0; k < l->taps; k++) {
+        const float *at = (const float *)(const void *)(in + l->offset[k]);
+        const fac_vf32 a = has_up ? fac_load_f32(up + k * FAC_CONV_LANES) : (fac_vf32){0},
+                       b = has_down ? fac_load_f32(down + k * FAC_CONV_LANES) : (fac_vf32){0};
+#pragma GCC unroll 8
+        for (int i = 0; i < FAC_CONV_WIDTH; i++) {
+            fac_vf32 x = fac_load_f32(at + i * FAC_CONV_LANES);
+            if (has_up && has_down) __asm__("" : "+v"(x)); /* read once, not by both sums */
+            if (has_up) acc[0][i] = fac_fma_f32(a, x, acc[0][i]);
+            if (has_down) acc[1][i] = fac_fma_f32(b, x, acc[1][i]);
+        }
+    }
+}
+
+#define LINES(STORE)                                                                                                 \
+    const __mmask16 lanes = lanes_of(l->channels);                                                                   \
+    const __m512 bias = bias_of(l->bias, l->bf16, 0, lanes);                                                         \
+    const int64_t row = l->taps * FAC_CONV_LANES;                                                                    \
+    for (int64_t x = 0; x < l->width; x += FAC_CONV_WIDTH) {                                                         \
+        const int64_t first = fac__min(x, l->width - FAC_CONV_WIDTH);                                                \
+        for (int64_t y = 0; y < l->lines; y += 2) {                                                                  \
+            const int64_t above = fac__min(y, l->lines - 2);                                                         \
+            const char *in = l->in + above * l->in_line + first * (int64_t)sizeof(fac_vf32);                         \
+            fac_vf32 acc[2][FAC_CONV_WIDTH];                                                                         \
+            _Pragma("GCC unroll 8") for (int i = 0; i < FAC_CONV_WIDTH; i++) acc[0][i] = acc[1][i] = (fac_vf32)bias; \
+            const float *w = l->weight;                                                                              \
+            line_of_taps(l, in, w, w, true, false, acc);                                                             \
+            for (int64_t r = 1; r < l->rows; r++, w += row)                                                          \
+                line_of_taps(l, in + r * l->in_line, w + row, w, true, true, acc);                                   \
+            line_of_taps(l, in + l->rows * l->in_line, w, w, false, true, acc);                                      \
+            char *to = l->out + above * l->out_line + first * l->out_point;                                          \
+            _Pragma("GCC unroll 8") for (int i = 0; i < FAC_CONV_WIDTH; i++) {                                       \
+                STORE(to + i * l->out_point, lanes, (__m512)acc[0][i]);                                              \
+                STORE(to + l->out_line + i * l->out_point, lanes, (__m512)acc[1][i]);                                \
+            }                                                                                                        \
+        }                                                                                                            \
+    }
+
+/* Downwards, as the next lines read what these do. */
+static void lines_f32(const fac_conv_lines *l){LINES(STORE_F32)} WITH_BF16
+    static void lines_bf16(const fac_conv_lines *l) {
+    LINES(STORE_BF16)
+}
+void FAC_ISA_NAME(fac__conv_last_lines)(const fac_conv_lines *l) {
+    if (l->bf16)
+        lines_bf16(l);
+    else
+        lines_f32(l);
+}
+
+#define SINGLE(STORE)                                                                                               \
+    const __mmask16 lanes = lanes_of(t->channels);                                                                  \
+    const __m512 bias = bias_of(t->bias, t->bf16, 0, lanes);                                                        \
+    for (int64_t first = 0; first < t->points; first += FAC_CONV_POINTS) {                                          \
+        const int64_t n = fac__min(FAC_CONV_POINTS, t->points - first);                                             \
+        fac_vf32 acc[FAC_CONV_POINTS];                                                                              \
+        const char *at[FAC_CONV_POINTS];                                                                            \
+        _Pragma("GCC unroll 16") for (int i = 0; i < FAC_CONV_POINTS; i++) {                                        \
+            at[i] = t->in + t->from[first + fac__min(i, n - 1)];                                                    \
+            acc[i] = (fac_vf32)bias;                                                                                \
+        }                                                                                                           \
+        const float *w = t->weight;                                                                                 \
+        for (int64_t r = 0; r < t->n_runs; r++) {                                                                   \
+            const int64_t offset = t->runs[r].offset, end = offset + t->runs[r].length * (int64_t)sizeof(fac_vf32); \
+            for (int64_t k = offset; k < end; k += (int64_t)sizeof(fac_vf32), w += FAC_CONV_LANES) {                \
+                const fac_vf32 weight = fac_load_f32(w);                                                            \
+                _Pragma("GCC unroll 16") for (int i = 0; i < FAC_CONV_POINTS; i++) acc[i] =                         \
+                    fac_fma_f32(weight, fac_load_f32((const float *)(const void *)(at[i] + k)), acc[i]);            \
+            }                                                                                                       \
+        }                                                                                                           \
+        _Pragma("GCC unroll 16") for (int i = 0; i < FAC_CONV_POINTS; i++) {                                        \
+            char *to = t->out + t->to[first + fac__min(i, n - 1)];                                                  \
+            STORE(to, lanes, (__m512)acc[i]);                                                                       \
+        }                                                                                                           \
+    }
+
+static void single_f32(const fac_conv_tiles *t){SINGLE(STORE_F32)} WITH_BF16
+    static void single_bf16(const fac_conv_tiles *t) {
+    SINGLE(STORE_BF16)
+}
+void FAC_ISA_NAME(fac__conv_last_single)(const fac_conv_tiles *t) {
+    if (t->bf16)
+        single_bf16(t);
+    else
+        single_f32(t);
+}
+
+void FAC_ISA_NAME(fac__conv_last_spread)(const char *from, int64_t n, int64_t point, int64_t channels, bool bf16,
+                                         char *to, int64_t plane) {
+    enum { AHEAD = 16 };
+    const int64_t item = bf16 ? 2 : 4;
+    for (int64_t i = 0; i < n; i++, from += point, to += sizeof(fac_vf32)) {
+        const char *f = from;
+        char *block = to;
+        for (int64_t b = 0; b < channels * item; b += 64) _mm_prefetch(f + AHEAD * point + b, _MM_HINT_T0);
+        for (int64_t c = 0; c < channels; c += FAC_CONV_LANES, block += plane) {
+            const __mmask16 lanes = lanes_of(channels - c);
+            if (bf16) {
+                const __m256i codes = _mm256_maskz_loadu_epi16(lanes, f + c * 2);
+                _mm512_storeu_si512(block, _mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16));
+            } else {
+                _mm512_storeu_ps(block, _mm512_maskz_loadu_ps(lanes, f + c * 4));
+            }
+        }
+    }
 }
 
 /* ---- packing ----------------------------------------------------------------------------------------------------------------- */
@@ -180,6 +292,12 @@ void FAC_ISA_NAME(fac__conv_last_pack_taps)(const fac_conv_pack *p, uint32_t *co
 
 #else /* not run */
 void FAC_ISA_NAME(fac__conv_last_tiles)(const fac_conv_tiles *t) { (void)t; }
+void FAC_ISA_NAME(fac__conv_last_single)(const fac_conv_tiles *t) { (void)t; }
+void FAC_ISA_NAME(fac__conv_last_lines)(const fac_conv_lines *l) { (void)l; }
+void FAC_ISA_NAME(fac__conv_last_spread)(const char *from, int64_t n, int64_t point, int64_t channels, bool bf16,
+                                         char *to, int64_t plane) {
+    (void)from, (void)n, (void)point, (void)channels, (void)bf16, (void)to, (void)plane;
+}
 void FAC_ISA_NAME(fac__conv_last_pack)(const fac_conv_pack *p) { (void)p; }
 void FAC_ISA_NAME(fac__conv_last_pack_taps)(const fac_conv_pack *p, uint32_t *const *to) { (void)p, (void)to; }
 #endif
