@@ -55,6 +55,7 @@ typedef struct last_job {
     int64_t line[FAC_CONV_DIMS];                        /* bytes from point to point of what is read */
     int64_t vectors, blocks;                            /* of the result's channels, per group */
     int64_t n_phases, words_of_tap;
+    int64_t tap_lines; /* of single channels: lines_of_taps */
     phase *phases;
     last_tap *taps;
     fac_conv_run *runs;
@@ -147,6 +148,18 @@ static void plan_runs(last_job *j, phase *p, fac_conv_run **room) {
     p->n_runs = *room - p->runs;
 }
 
+/* The lines of taps of single channels, if these are so many lines of as many taps, of which each lies a line of the input behind the one
+   before, and points and lines of the result lie side by side in the input; else 0. */
+static int64_t lines_of_taps(const last_job *j) {
+    const phase *p = &j->phases[0];
+    if (!j->single || j->c->nd != 2 || j->n_phases > 1 || j->in_step[0] != 1 || j->in_step[2] != 1 || !p->n_taps)
+        return 0;
+    int64_t taps = 1;
+    while (taps < p->n_taps && p->taps[taps].at[0] == p->taps[0].at[0]) taps++;
+    const int64_t rows = p->n_taps / taps, span = p->taps[p->n_taps - 1].at[0] - p->taps[0].at[0];
+    return p->count[2] >= FAC_CONV_WIDTH && span == rows - 1 ? rows : 0;
+}
+
 static void cut(last_job *j, double work) {
     const fac_conv *c = j->c;
     const int64_t all = j->phases[0].count[0], row = fac__max(1, j->phases[0].count[1] * j->phases[0].count[2]);
@@ -167,7 +180,8 @@ static void cut(last_job *j, double work) {
     j->parts = fac__min(j->blocks * c->groups, fac__div_up(wanted, tasks));
     if (j->single) j->parts = fac__div_up(j->blocks, planes);
     j->points = j->images * j->lines * row;
-    const int64_t read = j->copies ? (j->lines - 1) * j->in_step[0] + more : j->in_size[0];
+    const int64_t lines_read = j->tap_lines ? (j->lines + 1) / 2 * 2 : j->lines,
+                  read = j->copies ? (lines_read - 1) * j->in_step[0] + more : j->in_size[0];
     j->plane_bytes = read * j->line[0];
     j->image_bytes = j->plane_bytes * planes;
     j->band_bytes = j->copies ? fac__workspace_round(j->images * j->image_bytes) : 0;
@@ -186,6 +200,7 @@ static void plan(last_job *j, double work) {
         j->packed_words += p->words * (j->single ? 1 : j->c->groups) * j->vectors * FAC_CONV_LANES;
         j->sums = j->sums || (p->words > PASS_WORDS && !j->single);
     }
+    j->tap_lines = lines_of_taps(j);
     cut(j, work);
 }
 
@@ -225,18 +240,35 @@ static uint32_t *packed_at(const last_job *j, const phase *p, int64_t g, int64_t
     return j->packed + p->packed + (g * j->vectors + vectors_before(j, block)) * FAC_CONV_LANES * p->words;
 }
 
-/* Taps of single channels: lines of vectors of f32. */
+static const char *single_weight(const last_job *j, const phase *p, int64_t channel, int64_t tap) {
+    return (const char *)j->arrays->side[FAC_CONV_WEIGHT] + (channel * j->c->taps + p->taps[tap].number) * j->item;
+}
+
+/* Taps of single channels, as vectors. */
 static void pack_single(const last_job *j, const phase *p, int64_t block) {
-    const int64_t channel = block * FAC_CONV_LANES, taps = j->c->taps;
+    const int64_t first = block * FAC_CONV_LANES, channels = fac__min(FAC_CONV_LANES, j->c->groups - first);
     float *to = (float *)(void *)packed_at(j, p, 0, block);
-    for (int64_t t = 0; t < p->n_taps; t++) {
-        for (int64_t i = 0; i < FAC_CONV_LANES; i++, to++) {
-            const char *at =
-                (const char *)j->arrays->side[FAC_CONV_WEIGHT] + ((channel + i) * taps + p->taps[t].number) * j->item;
-            const bool in = channel + i < j->c->groups;
-            *to = !in       ? 0
-                  : j->bf16 ? fac__bf16_to_f32(*(const uint16_t *)(const void *)at)
-                            : *(const float *)(const void *)at;
+    for (int64_t t = 0; t < p->n_taps; t++, to += FAC_CONV_LANES) {
+        memset(to, 0, FAC_CONV_LANES * sizeof *to);
+        for (int64_t i = 0; i < channels; i++) {
+            const char *at = single_weight(j, p, first + i, t);
+            to[i] = j->bf16 ? fac__bf16_to_f32(*(const uint16_t *)(const void *)at) : *(const float *)(const void *)at;
+        }
+    }
+}
+
+/* As pairs along the lines of taps. */
+static void pack_single_pairs(const last_job *j, const phase *p, int64_t block) {
+    const int64_t first = block * FAC_CONV_LANES, channels = fac__min(FAC_CONV_LANES, j->c->groups - first),
+                  taps = p->n_taps / j->tap_lines;
+    uint16_t *to = (uint16_t *)(void *)packed_at(j, p, 0, block);
+    for (int64_t line = 0; line < p->n_taps; line += taps) {
+        for (int64_t t = 0; t < taps; t += 2, to += 2 * FAC_CONV_LANES) {
+            memset(to, 0, 2 * FAC_CONV_LANES * sizeof *to);
+            for (int64_t i = 0; i < channels; i++) {
+                memcpy(&to[2 * i], single_weight(j, p, first + i, line + t), sizeof *to);
+                if (t + 1 < taps) memcpy(&to[2 * i + 1], single_weight(j, p, first + i, line + t + 1), sizeof *to);
+            }
         }
     }
 }
@@ -249,7 +281,10 @@ static fac_status pack_range(void *ctx, int64_t begin, int64_t end, void *scratc
     for (int64_t i = begin; i < end; i++) {
         const phase *p = &j->phases[j->single ? i / j->blocks : i / j->blocks / c->groups];
         if (j->single) {
-            pack_single(j, p, i % j->blocks);
+            if (j->bf16 && j->tap_lines)
+                pack_single_pairs(j, p, i % j->blocks);
+            else
+                pack_single(j, p, i % j->blocks);
             continue;
         }
         const int64_t block = i % j->blocks, g = i / j->blocks % c->groups,
@@ -355,9 +390,18 @@ static void spread_image(const last_job *j, const char *image, int64_t channels,
     for (int64_t x = begin_of_lines; x < end_of_lines; x++)
         for (int64_t y = begin; y < end; y++) {
             const int64_t line = (first + x) * j->in_size[1] + y + j->first[1];
-            FAC_ISA_PICK(fac__conv_last_spread)
-            (image + (line * j->in_size[2] + begin_of_line + j->first[2]) * point, end_of_line - begin_of_line, point,
-             channels, j->bf16, to + x * j->line[0] + y * j->line[1] + begin_of_line * j->line[2], j->plane_bytes);
+            const fac_conv_spread of = {
+                .from = image + (line * j->in_size[2] + begin_of_line + j->first[2]) * point,
+                .to = to + x * j->line[0] + y * j->line[1],
+                .begin = begin_of_line,
+                .end = end_of_line,
+                .point = point,
+                .channels = channels,
+                .plane = j->plane_bytes,
+                .next = j->bf16 && j->tap_lines ? j->c->dilation[2] : 0,
+                .bf16 = j->bf16,
+            };
+            FAC_ISA_PICK(fac__conv_last_spread)(&of);
         }
 }
 
@@ -405,30 +449,20 @@ static void run_block(const last_job *j, const phase *p, fac_conv_tiles *t, int6
     }
 }
 
-/* Whether the taps of a phase are `*rows` lines of as many, of which each lies a line of the input behind the one before, and points and
-   lines of the result lie side by side in the input. */
-static bool in_lines(const last_job *j, const phase *p, int64_t *rows) {
-    if (j->c->nd != 2 || j->n_phases > 1 || j->in_step[0] != 1 || j->in_step[1] != 1 || !p->n_taps) return false;
-    int64_t taps = 1;
-    while (taps < p->n_taps && p->taps[taps].at[0] == p->taps[0].at[0]) taps++;
-    *rows = p->n_taps / taps;
-    return p->count[1] >= FAC_CONV_WIDTH && p->taps[p->n_taps - 1].at[0] - p->taps[0].at[0] == *rows - 1;
-}
-
 /* A block of single channels in lines of an image. */
-static void run_lines(const last_job *j, const phase *p, const fac_conv_tiles *t, int64_t rows, int64_t lines,
-                      int64_t *offset) {
-    fac_conv_lines l = {.in = t->in, .out = t->out, .weight = t->weight, .rows = rows, .lines = lines, .bias = t->bias};
-    l.taps = p->n_taps / rows;
-    for (int64_t k = 0; k < l.taps; k++)
-        offset[k] = (p->taps[k].at[0] - j->first[0]) * j->line[0] + (p->taps[k].at[1] - j->first[1]) * j->line[1];
-    l.offset = offset;
-    l.width = p->count[1];
+static void run_lines(const last_job *j, const phase *p, const fac_conv_tiles *t, int64_t lines, int64_t *offset) {
+    fac_conv_lines l = {.in = t->in, .out = t->out, .weight = t->weight, .offset = offset, .bias = t->bias};
+    const int64_t taps = p->n_taps / j->tap_lines, step = t->bf16 ? 2 : 1;
+    for (int64_t k = 0; k < taps; k += step) offset[l.taps++] = (p->taps[k].at[2] - j->first[2]) * j->line[2];
+    l.rows = j->tap_lines;
+    l.lines = lines;
+    l.width = p->count[2];
     l.in_line = j->line[0];
     l.out_point = j->c->groups * j->item;
-    l.out_line = l.out_point * j->out_size[1];
+    l.out_line = l.out_point * j->out_size[2];
     l.channels = t->channels;
     l.bf16 = t->bf16;
+    l.odd = t->bf16 && taps % 2;
     FAC_ISA_PICK(fac__conv_last_lines)(&l);
 }
 
@@ -436,8 +470,6 @@ static void run_lines(const last_job *j, const phase *p, const fac_conv_tiles *t
 static void run_single(const last_job *j, const phase *p, fac_conv_tiles t, int64_t images, int64_t first, int64_t end,
                        const lane *l) {
     const int64_t lines = t.points / (images * p->count[1] * p->count[2]);
-    int64_t rows;
-    const bool whole = lines >= 2 && in_lines(j, p, &rows);
     t.runs = p->runs;
     t.n_runs = p->n_runs;
     for (int64_t b = first; b < end; b++, t.in += j->plane_bytes) {
@@ -447,11 +479,11 @@ static void run_single(const last_job *j, const phase *p, fac_conv_tiles t, int6
         of.bias = j->arrays->bias ? (const char *)j->arrays->bias + channel * j->item : NULL;
         of.channels = (int)fac__min(FAC_CONV_LANES, j->c->groups - channel);
         of.weight = (const float *)(const void *)packed_at(j, p, 0, b);
-        if (!whole) FAC_ISA_PICK(fac__conv_last_single)(&of);
-        for (int64_t i = 0; i < images && whole; i++) {
-            run_lines(j, p, &of, rows, lines, (int64_t *)(void *)l->runs);
+        if (!j->tap_lines) FAC_ISA_PICK(fac__conv_last_single)(&of);
+        for (int64_t i = 0; i < images && j->tap_lines; i++) {
+            run_lines(j, p, &of, lines, (int64_t *)(void *)l->runs);
             of.in += j->image_bytes;
-            of.out += j->out_size[0] * j->out_size[1] * j->c->groups * j->item;
+            of.out += j->out_size[0] * j->out_size[2] * j->c->groups * j->item;
         }
     }
 }
@@ -555,7 +587,21 @@ static fac_status run(last_job *j, double work) {
     return st;
 }
 
-fac_status fac__conv_last(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
+/* Two dimensions as the first and the last of three. */
+static fac_conv spread_dims(const fac_conv *from) {
+    fac_conv c = *from;
+    if (c.nd != 2) return c;
+    int64_t *const all[] = {c.small_size, c.large_size, c.kernel, c.stride, c.padding, c.dilation};
+    for (size_t i = 0; i < FAC_COUNT(all); i++) {
+        const int64_t one = all[i][2];
+        all[i][2] = all[i][1];
+        all[i][1] = one;
+    }
+    return c;
+}
+
+fac_status fac__conv_last(const fac_conv *of, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
+    const fac_conv dims = spread_dims(of), *c = &dims;
     const bool down = result == FAC_CONV_LARGE;
     last_job j = {.c = c, .arrays = arrays, .result = result, .bf16 = arrays->bf16, .item = arrays->bf16 ? 2 : 4};
     j.in_channels = down ? c->small : c->large;

@@ -39,8 +39,9 @@ FAC_ISA_DECLARE(void, fac__conv_last_tiles, (const fac_conv_tiles *t));
 /* The same where each channel has a weight of its own: `in` and the weights hold vectors of f32, which are multiplied lane by lane. There
    is one block of LANES channels, and no passes: runs count vectors. */
 FAC_ISA_DECLARE(void, fac__conv_last_single, (const fac_conv_tiles *t));
-/* The same of whole lines of points with steps of 1, whose taps are `rows` lines of `taps` each, where there are at least FAC_CONV_WIDTH
-   points in a line and two lines. */
+/* The same of whole lines of at least FAC_CONV_WIDTH points with steps of 1, whose taps are `rows` lines of `taps` each. Of bf16, the vectors
+   are of pairs: of neighbouring taps, and of the points that they meet; if `odd`, the last has no neighbour. A line more than `lines` is read if these are
+   odd. */
 enum { FAC_CONV_WIDTH = 8 };
 typedef struct fac_conv_lines {
     const char *in;
@@ -52,12 +53,19 @@ typedef struct fac_conv_lines {
     int64_t in_line, out_line, out_point; /* bytes to the next line and point; points of the input are a vector apart */
     int channels;
     const void *bias;
-    bool bf16;
+    bool bf16, odd;
 } fac_conv_lines;
 FAC_ISA_DECLARE(void, fac__conv_last_lines, (const fac_conv_lines *l));
-/* Channels of n points, `point` bytes apart, as vectors of f32: those of block b at to + b * plane. Past `channels` there are zeros. */
-FAC_ISA_DECLARE(void, fac__conv_last_spread,
-                (const char *from, int64_t n, int64_t point, int64_t channels, bool bf16, char *to, int64_t plane));
+/* Channels of points [begin, end), `point` bytes apart, as vectors of f32: those of block b at to + b * plane. Past `channels` there are
+   zeros. Or, if `next`, as pairs of bf16: of each point and the one that is `next` behind, from `begin - next` on; points in front of
+   `begin` (which is at `from`) and from `end` on are zeros. */
+typedef struct fac_conv_spread {
+    const char *from;
+    char *to; /* of point 0 */
+    int64_t begin, end, point, channels, plane, next;
+    bool bf16;
+} fac_conv_spread;
+FAC_ISA_DECLARE(void, fac__conv_last_spread, (const fac_conv_spread *s));
 
 /* Weights of one tap and block of channels as words: word k of channel i at to[k * ld + i]. Numbers are `is` (channels of the result) and
    `ks` (channels that are summed) apart; past `channels` and `depth` there are zeros. */

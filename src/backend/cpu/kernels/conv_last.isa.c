@@ -76,11 +76,9 @@ INLINE __m512 word_at(const char *p) {
 #define MULTIPLY_F32(acc, x, w) acc = _mm512_fmadd_ps(x, w, acc)
 #define MULTIPLY_BF16(acc, x, w) acc = _mm512_dpbf16_ps(acc, (__m512bh)(x), (__m512bh)(w))
 
-#define TILES(P, V)                                                                                          \
-    static void tiles_f32_##V(const fac_conv_tiles *t){                                                      \
-        TILE(P, V, MULTIPLY_F32, STORE_F32)} WITH_BF16 static void tiles_bf16_##V(const fac_conv_tiles *t) { \
-        TILE(P, V, MULTIPLY_BF16, STORE_BF16)                                                                \
-    }
+#define TILES(P, V)                                                                             \
+    static void tiles_f32_##V(const fac_conv_tiles *t) { TILE(P, V, MULTIPLY_F32, STORE_F32); } \
+    WITH_BF16 static void tiles_bf16_##V(const fac_conv_tiles *t) { TILE(P, V, MULTIPLY_BF16, STORE_BF16); }
 TILES(12, 1)
 TILES(12, 2)
 TILES(8, 3)
@@ -94,52 +92,51 @@ void FAC_ISA_NAME(fac__conv_last_tiles)(const fac_conv_tiles *t) {
 
 /* ---- channels of their own ------------------------------------------------------------------------------------------------------- */
 
-/* One line of taps: each point of the input that is read serves the line above with the weights `up`, the one below with `down`. */
-INLINE void line_of_taps(const fac_conv_lines *l, const char *in, const float *up, const float *down, const bool has_up,
-                         const bool has_down, fac_vf32 (*acc)[FAC_CONV_WIDTH]) {
-    for (int64_t k = 0; k < l->taps; k++) {
-        const float *at = (const float *)(const void *)(in + l->offset[k]);
-        const fac_vf32 a = has_up ? fac_load_f32(up + k * FAC_CONV_LANES) : (fac_vf32){0},
-                       b = has_down ? fac_load_f32(down + k * FAC_CONV_LANES) : (fac_vf32){0};
-#pragma GCC unroll 8
-        for (int i = 0; i < FAC_CONV_WIDTH; i++) {
-            fac_vf32 x = fac_load_f32(at + i * FAC_CONV_LANES);
-            if (has_up && has_down) __asm__("" : "+v"(x)); /* read once, not by both sums */
-            if (has_up) acc[0][i] = fac_fma_f32(a, x, acc[0][i]);
-            if (has_down) acc[1][i] = fac_fma_f32(b, x, acc[1][i]);
-        }
-    }
-}
-
-#define LINES(STORE)                                                                                                 \
-    const __mmask16 lanes = lanes_of(l->channels);                                                                   \
-    const __m512 bias = bias_of(l->bias, l->bf16, 0, lanes);                                                         \
-    const int64_t row = l->taps * FAC_CONV_LANES;                                                                    \
-    for (int64_t x = 0; x < l->width; x += FAC_CONV_WIDTH) {                                                         \
-        const int64_t first = fac__min(x, l->width - FAC_CONV_WIDTH);                                                \
-        for (int64_t y = 0; y < l->lines; y += 2) {                                                                  \
-            const int64_t above = fac__min(y, l->lines - 2);                                                         \
-            const char *in = l->in + above * l->in_line + first * (int64_t)sizeof(fac_vf32);                         \
-            fac_vf32 acc[2][FAC_CONV_WIDTH];                                                                         \
-            _Pragma("GCC unroll 8") for (int i = 0; i < FAC_CONV_WIDTH; i++) acc[0][i] = acc[1][i] = (fac_vf32)bias; \
-            const float *w = l->weight;                                                                              \
-            line_of_taps(l, in, w, w, true, false, acc);                                                             \
-            for (int64_t r = 1; r < l->rows; r++, w += row)                                                          \
-                line_of_taps(l, in + r * l->in_line, w + row, w, true, true, acc);                                   \
-            line_of_taps(l, in + l->rows * l->in_line, w, w, false, true, acc);                                      \
-            char *to = l->out + above * l->out_line + first * l->out_point;                                          \
-            _Pragma("GCC unroll 8") for (int i = 0; i < FAC_CONV_WIDTH; i++) {                                       \
-                STORE(to + i * l->out_point, lanes, (__m512)acc[0][i]);                                              \
-                STORE(to + l->out_line + i * l->out_point, lanes, (__m512)acc[1][i]);                                \
-            }                                                                                                        \
-        }                                                                                                            \
+/* One line of taps: each point of the input that is read serves the line above with the weights `up`, the one below with `down`. Of the
+   last pair of an odd number of taps, the point that is not met is masked, as it may be infinite. */
+#define LINE_OF_TAPS(HAS_UP, HAS_DOWN, MULTIPLY_ADD, up, down)                                                         \
+    for (int64_t k = 0; k < l->taps; k++) {                                                                            \
+        const float *at = (const float *)(const void *)(line + l->offset[k]);                                          \
+        const __m512 a = _mm512_loadu_ps((up) + k * FAC_CONV_LANES), b = _mm512_loadu_ps((down) + k * FAC_CONV_LANES); \
+        const __m512i met = _mm512_set1_epi32(l->odd && k == l->taps - 1 ? 0xffff : -1);                               \
+        _Pragma("GCC unroll 8") for (int i = 0; i < FAC_CONV_WIDTH; i++) {                                             \
+            __m512 x = _mm512_loadu_ps(at + i * FAC_CONV_LANES);                                                       \
+            if (l->odd) x = (__m512)_mm512_and_si512((__m512i)x, met);                                                 \
+            __asm__("" : "+v"(x)); /* read once, not by both sums */                                                   \
+            if (HAS_UP) MULTIPLY_ADD(acc[0][i], x, a);                                                                 \
+            if (HAS_DOWN) MULTIPLY_ADD(acc[1][i], x, b);                                                               \
+        }                                                                                                              \
     }
 
 /* Downwards, as the next lines read what these do. */
-static void lines_f32(const fac_conv_lines *l){LINES(STORE_F32)} WITH_BF16
-    static void lines_bf16(const fac_conv_lines *l) {
-    LINES(STORE_BF16)
-}
+#define LINES(MULTIPLY_ADD, STORE)                                                                         \
+    const __mmask16 lanes = lanes_of(l->channels);                                                         \
+    const __m512 bias = bias_of(l->bias, l->bf16, 0, lanes);                                               \
+    const int64_t row = l->taps * FAC_CONV_LANES;                                                          \
+    for (int64_t x = 0; x < l->width; x += FAC_CONV_WIDTH) {                                               \
+        const int64_t first = fac__min(x, l->width - FAC_CONV_WIDTH);                                      \
+        for (int64_t y = 0; y < l->lines; y += 2) {                                                        \
+            const char *line = l->in + y * l->in_line + first * (int64_t)sizeof(fac_vf32);                 \
+            __m512 acc[2][FAC_CONV_WIDTH];                                                                 \
+            _Pragma("GCC unroll 8") for (int i = 0; i < FAC_CONV_WIDTH; i++) acc[0][i] = acc[1][i] = bias; \
+            const float *w = l->weight;                                                                    \
+            LINE_OF_TAPS(true, false, MULTIPLY_ADD, w, w)                                                  \
+            line += l->in_line;                                                                            \
+            for (int64_t r = 1; r < l->rows; r++, w += row, line += l->in_line) {                          \
+                LINE_OF_TAPS(true, true, MULTIPLY_ADD, w + row, w)                                         \
+            }                                                                                              \
+            LINE_OF_TAPS(false, true, MULTIPLY_ADD, w, w)                                                  \
+            char *to = l->out + y * l->out_line + first * l->out_point;                                    \
+            const __mmask16 below = y + 1 < l->lines ? lanes : 0;                                          \
+            _Pragma("GCC unroll 8") for (int i = 0; i < FAC_CONV_WIDTH; i++) {                             \
+                STORE(to + i * l->out_point, lanes, acc[0][i]);                                            \
+                STORE(to + l->out_line + i * l->out_point, below, acc[1][i]);                              \
+            }                                                                                              \
+        }                                                                                                  \
+    }
+
+static void lines_f32(const fac_conv_lines *l) { LINES(MULTIPLY_F32, STORE_F32); }
+WITH_BF16 static void lines_bf16(const fac_conv_lines *l) { LINES(MULTIPLY_BF16, STORE_BF16); }
 void FAC_ISA_NAME(fac__conv_last_lines)(const fac_conv_lines *l) {
     if (l->bf16)
         lines_bf16(l);
@@ -173,10 +170,8 @@ void FAC_ISA_NAME(fac__conv_last_lines)(const fac_conv_lines *l) {
         }                                                                                                           \
     }
 
-static void single_f32(const fac_conv_tiles *t){SINGLE(STORE_F32)} WITH_BF16
-    static void single_bf16(const fac_conv_tiles *t) {
-    SINGLE(STORE_BF16)
-}
+static void single_f32(const fac_conv_tiles *t) { SINGLE(STORE_F32); }
+WITH_BF16 static void single_bf16(const fac_conv_tiles *t) { SINGLE(STORE_BF16); }
 void FAC_ISA_NAME(fac__conv_last_single)(const fac_conv_tiles *t) {
     if (t->bf16)
         single_bf16(t);
@@ -184,22 +179,29 @@ void FAC_ISA_NAME(fac__conv_last_single)(const fac_conv_tiles *t) {
         single_f32(t);
 }
 
-void FAC_ISA_NAME(fac__conv_last_spread)(const char *from, int64_t n, int64_t point, int64_t channels, bool bf16,
-                                         char *to, int64_t plane) {
+INLINE __m512i codes_at(const char *p, __mmask16 lanes) {
+    return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes, p));
+}
+
+/* What a point holds next is fetched while others are spread. */
+void FAC_ISA_NAME(fac__conv_last_spread)(const fac_conv_spread *s) {
     enum { AHEAD = 16 };
-    const int64_t item = bf16 ? 2 : 4;
-    for (int64_t i = 0; i < n; i++, from += point, to += sizeof(fac_vf32)) {
-        const char *f = from;
-        char *block = to;
-        for (int64_t b = 0; b < channels * item; b += 64) _mm_prefetch(f + AHEAD * point + b, _MM_HINT_T0);
-        for (int64_t c = 0; c < channels; c += FAC_CONV_LANES, block += plane) {
-            const __mmask16 lanes = lanes_of(channels - c);
-            if (bf16) {
-                const __m256i codes = _mm256_maskz_loadu_epi16(lanes, f + c * 2);
-                _mm512_storeu_si512(block, _mm512_slli_epi32(_mm512_cvtepu16_epi32(codes), 16));
+    const int64_t item = s->bf16 ? 2 : 4;
+    for (int64_t i = fac__max(0, s->begin - s->next); i < s->end; i++) {
+        const char *from = s->from + (i - s->begin) * s->point, *next = from + s->next * s->point;
+        char *block = s->to + i * (int64_t)sizeof(fac_vf32);
+        for (int64_t b = 0; b < s->channels * item; b += 64) _mm_prefetch(from + AHEAD * s->point + b, _MM_HINT_T0);
+        for (int64_t c = 0; c < s->channels; c += FAC_CONV_LANES, block += s->plane) {
+            const __mmask16 lanes = lanes_of(s->channels - c);
+            __m512i v;
+            if (s->next) {
+                const __m512i high = codes_at(next + c * 2, i + s->next < s->end ? lanes : 0);
+                v = _mm512_or_si512(codes_at(from + c * 2, i >= s->begin ? lanes : 0), _mm512_slli_epi32(high, 16));
             } else {
-                _mm512_storeu_ps(block, _mm512_maskz_loadu_ps(lanes, f + c * 4));
+                v = s->bf16 ? _mm512_slli_epi32(codes_at(from + c * 2, lanes), 16)
+                            : _mm512_maskz_loadu_epi32(lanes, from + c * 4);
             }
+            _mm512_storeu_si512(block, v);
         }
     }
 }
@@ -294,10 +296,7 @@ void FAC_ISA_NAME(fac__conv_last_pack_taps)(const fac_conv_pack *p, uint32_t *co
 void FAC_ISA_NAME(fac__conv_last_tiles)(const fac_conv_tiles *t) { (void)t; }
 void FAC_ISA_NAME(fac__conv_last_single)(const fac_conv_tiles *t) { (void)t; }
 void FAC_ISA_NAME(fac__conv_last_lines)(const fac_conv_lines *l) { (void)l; }
-void FAC_ISA_NAME(fac__conv_last_spread)(const char *from, int64_t n, int64_t point, int64_t channels, bool bf16,
-                                         char *to, int64_t plane) {
-    (void)from, (void)n, (void)point, (void)channels, (void)bf16, (void)to, (void)plane;
-}
+void FAC_ISA_NAME(fac__conv_last_spread)(const fac_conv_spread *s) { (void)s; }
 void FAC_ISA_NAME(fac__conv_last_pack)(const fac_conv_pack *p) { (void)p; }
 void FAC_ISA_NAME(fac__conv_last_pack_taps)(const fac_conv_pack *p, uint32_t *const *to) { (void)p, (void)to; }
 #endif
