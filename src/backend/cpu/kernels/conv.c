@@ -490,8 +490,9 @@ static fac_status compute_last(const one_side *o, const operands *from, fac_memo
     conv_job j = job_of(o, from, to.t, true);
     fac_status st = FAC_OK;
     if (fac__conv_last_suits(o->c, o->result, j.dtype)) {
-        const fac_conv_arrays a = arrays_of(&j, NULL);
-        st = fac__conv_last(o->c, o->result, &a, done);
+        const bool weight = o->result == FAC_CONV_WEIGHT;
+        const fac_conv_arrays a = arrays_of(&j, weight ? fac__data(to.t) : NULL);
+        st = weight ? fac__conv_last_weight(o->c, &a, done) : fac__conv_last(o->c, o->result, &a, done);
     }
     if (!*done && st == FAC_OK)
         st = by_library(&j, o->result, o->result == FAC_CONV_WEIGHT ? fac__data(to.t) : NULL, done);

@@ -554,8 +554,8 @@ static double work_of(const fac_conv *c) {
 static bool is_single(const fac_conv *c) { return c->small == 1 && c->large == 1 && c->groups >= LEAST_CHANNELS; }
 
 bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d) {
-    if (fac__cpu_isa < FAC_ISA_AVX512 || result == FAC_CONV_WEIGHT) return false;
-    if (d != FAC_F32 && !(d == FAC_BF16 && fac__cpu_bf16)) return false;
+    if (fac__cpu_isa < FAC_ISA_AVX512 || (d != FAC_F32 && !(d == FAC_BF16 && fac__cpu_bf16))) return false;
+    if (result == FAC_CONV_WEIGHT) return fac__min(c->small, c->large) >= LEAST_CHANNELS && work_of(c) >= LEAST_WORK;
     const int64_t channels = result == FAC_CONV_SMALL ? c->small : c->large;
     const bool single = is_single(c);
     bool suits = c->taps <= TAPS && (single || channels >= LEAST_CHANNELS) && work_of(c) >= LEAST_WORK;
@@ -587,8 +587,7 @@ static fac_status run(last_job *j, double work) {
     return st;
 }
 
-/* Two dimensions as the first and the last of three. */
-static fac_conv spread_dims(const fac_conv *from) {
+fac_conv fac__conv_last_dims(const fac_conv *from) {
     fac_conv c = *from;
     if (c.nd != 2) return c;
     int64_t *const all[] = {c.small_size, c.large_size, c.kernel, c.stride, c.padding, c.dilation};
@@ -601,7 +600,7 @@ static fac_conv spread_dims(const fac_conv *from) {
 }
 
 fac_status fac__conv_last(const fac_conv *of, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
-    const fac_conv dims = spread_dims(of), *c = &dims;
+    const fac_conv dims = fac__conv_last_dims(of), *c = &dims;
     const bool down = result == FAC_CONV_LARGE;
     last_job j = {.c = c, .arrays = arrays, .result = result, .bf16 = arrays->bf16, .item = arrays->bf16 ? 2 : 4};
     j.in_channels = down ? c->small : c->large;

@@ -67,6 +67,21 @@ typedef struct fac_conv_spread {
 } fac_conv_spread;
 FAC_ISA_DECLARE(void, fac__conv_last_spread, (const fac_conv_spread *s));
 
+/* sum[r][c] += small[point][r] * large[point][c] over points, whose channels lie in planes of vectors as above; of bf16 as pairs of points,
+   of which the last `odd` have no second. */
+typedef struct fac_conv_outer {
+    const char *small, *large;
+    const int64_t *at_small, *at_large; /* bytes of each point within a plane */
+    int64_t points, odd;                /* points, or pairs with a second and without */
+    int64_t small_plane, large_plane;
+    int64_t rows;
+    int vectors, channels; /* of `large` */
+    float *sum;
+    int64_t ld;
+    bool bf16;
+} fac_conv_outer;
+FAC_ISA_DECLARE(void, fac__conv_last_outer, (const fac_conv_outer *o));
+
 /* Weights of one tap and block of channels as words: word k of channel i at to[k * ld + i]. Numbers are `is` (channels of the result) and
    `ks` (channels that are summed) apart; past `channels` and `depth` there are zeros. */
 typedef struct fac_conv_pack {
@@ -79,9 +94,12 @@ FAC_ISA_DECLARE(void, fac__conv_last_pack, (const fac_conv_pack *p));
 /* The same of all taps, where these lie side by side (ks is their number): tap t's words begin at to[t]; NULL: it is left out. */
 FAC_ISA_DECLARE(void, fac__conv_last_pack_taps, (const fac_conv_pack *p, uint32_t *const *to));
 
-/* One side of a convolution of innermost channels, where that is faster than oneDNN; *done says whether. errors: MEMORY */
+/* A side, or the weight, of a convolution of innermost channels, where that is faster than oneDNN; *done says whether. errors: MEMORY */
 fac_status fac__conv_last(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done);
+fac_status fac__conv_last_weight(const fac_conv *c, const fac_conv_arrays *arrays, bool *done);
 /* Whether it may be. */
 bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d);
+/* Two dimensions as the first and the last of three. */
+fac_conv fac__conv_last_dims(const fac_conv *c);
 
 #endif

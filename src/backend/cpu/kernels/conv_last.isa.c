@@ -206,6 +206,66 @@ void FAC_ISA_NAME(fac__conv_last_spread)(const fac_conv_spread *s) {
     }
 }
 
+/* ---- weights ----------------------------------------------------------------------------------------------------------------- */
+
+/* P rows times V vectors in registers; short tiles compute their last row again. */
+#define OUTER(P, V, MULTIPLY_ADD)                                                                                    \
+    __mmask16 lanes[V];                                                                                              \
+    for (int v = 0; v < V; v++) lanes[v] = lanes_of(o->channels - v * FAC_CONV_LANES);                               \
+    for (int64_t first = 0; first < o->rows; first += P) {                                                           \
+        const int64_t n = fac__min(P, o->rows - first);                                                              \
+        __m512 acc[P][V];                                                                                            \
+        const char *at[P];                                                                                           \
+        _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                       \
+            const int64_t row = first + fac__min(i, n - 1);                                                          \
+            at[i] = o->small + row / FAC_CONV_LANES * o->small_plane + row % FAC_CONV_LANES * 4;                     \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) acc[i][v] =                                          \
+                _mm512_maskz_loadu_ps(lanes[v], o->sum + row * o->ld + v * FAC_CONV_LANES);                          \
+        }                                                                                                            \
+        int64_t p = 0;                                                                                               \
+        for (; p < o->points; p++) {                                                                                 \
+            const int64_t word = o->at_small[p];                                                                     \
+            const char *large = o->large + o->at_large[p];                                                           \
+            __m512 x[V];                                                                                             \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) x[v] = _mm512_loadu_ps(large + v * o->large_plane);  \
+            _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                   \
+                const __m512 a = word_at(at[i] + word);                                                              \
+                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) MULTIPLY_ADD(acc[i][v], a, x[v]);                \
+            }                                                                                                        \
+        }                                                                                                            \
+        for (; p < o->points + o->odd; p++) { /* what the second would meet may be infinite */                       \
+            const int64_t word = o->at_small[p];                                                                     \
+            const char *large = o->large + o->at_large[p];                                                           \
+            __m512 x[V];                                                                                             \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) x[v] =                                               \
+                (__m512)_mm512_and_si512(_mm512_loadu_si512(large + v * o->large_plane), _mm512_set1_epi32(0xffff)); \
+            _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                   \
+                const __m512 a = word_at(at[i] + word);                                                              \
+                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) MULTIPLY_ADD(acc[i][v], a, x[v]);                \
+            }                                                                                                        \
+        }                                                                                                            \
+        _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                       \
+            float *to = o->sum + (first + fac__min(i, n - 1)) * o->ld;                                               \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++)                                                      \
+                _mm512_mask_storeu_ps(to + v * FAC_CONV_LANES, lanes[v], acc[i][v]);                                 \
+        }                                                                                                            \
+    }
+
+#define OUTERS(P, V)                                                                  \
+    static void outer_f32_##V(const fac_conv_outer *o) { OUTER(P, V, MULTIPLY_F32); } \
+    WITH_BF16 static void outer_bf16_##V(const fac_conv_outer *o) { OUTER(P, V, MULTIPLY_BF16); }
+
+OUTERS(12, 1)
+OUTERS(12, 2)
+OUTERS(8, 3)
+OUTERS(6, 4)
+
+void FAC_ISA_NAME(fac__conv_last_outer)(const fac_conv_outer *o) {
+    static void (*const by_width[2][FAC_CONV_VECTORS])(const fac_conv_outer *) = {
+        {outer_f32_1, outer_f32_2, outer_f32_3, outer_f32_4}, {outer_bf16_1, outer_bf16_2, outer_bf16_3, outer_bf16_4}};
+    by_width[o->bf16][o->vectors - 1](o);
+}
+
 /* ---- packing ----------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t number(const fac_conv_pack *p, int64_t i, int64_t k) {
@@ -296,6 +356,7 @@ void FAC_ISA_NAME(fac__conv_last_pack_taps)(const fac_conv_pack *p, uint32_t *co
 void FAC_ISA_NAME(fac__conv_last_tiles)(const fac_conv_tiles *t) { (void)t; }
 void FAC_ISA_NAME(fac__conv_last_single)(const fac_conv_tiles *t) { (void)t; }
 void FAC_ISA_NAME(fac__conv_last_lines)(const fac_conv_lines *l) { (void)l; }
+void FAC_ISA_NAME(fac__conv_last_outer)(const fac_conv_outer *o) { (void)o; }
 void FAC_ISA_NAME(fac__conv_last_spread)(const fac_conv_spread *s) { (void)s; }
 void FAC_ISA_NAME(fac__conv_last_pack)(const fac_conv_pack *p) { (void)p; }
 void FAC_ISA_NAME(fac__conv_last_pack_taps)(const fac_conv_pack *p, uint32_t *const *to) { (void)p, (void)to; }
