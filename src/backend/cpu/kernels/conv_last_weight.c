@@ -9,11 +9,12 @@
 #include "backend/cpu/parallel.h"
 
 enum {
-    BAND_POINTS = 256,   /* of a band, at most, but for a single line */
-    FEW_POINTS = 128,    /* images of less are put together */
-    PARTS = 8,           /* at most */
-    PART_WORK = 1 << 24, /* multiply-adds that are worth one */
-    SUM_CHUNK = 1 << 14, /* elements per task of adding parts */
+    BAND_POINTS = 512,     /* of a band, at most, but for a single line */
+    SMALL_BYTES = 1 << 19, /* of its small side */
+    FEW_POINTS = 128,      /* images of less are put together */
+    PARTS = 8,             /* at most */
+    PART_WORK = 1 << 24,   /* multiply-adds that are worth one */
+    SUM_CHUNK = 1 << 14,   /* elements per task of adding parts */
     VECTOR = FAC_CONV_LANES * 4
 };
 
@@ -36,7 +37,8 @@ static void cut(weight_job *j) {
     const double work = (double)c->batch * (double)c->groups * (double)c->small * (double)c->large * (double)c->taps *
                         (double)c->small_count;
     const int64_t row = c->small_size[1] * c->small_size[2];
-    int64_t lines = fac__max(1, fac__min(BAND_POINTS / row, c->small_size[0]));
+    const int64_t points = fac__min(BAND_POINTS, SMALL_BYTES / (fac__div_up(c->small, FAC_CONV_LANES) * VECTOR)),
+                  lines = fac__max(1, fac__min(points / row, c->small_size[0]));
     j->bands = fac__div_up(c->small_size[0], lines);
     j->lines = fac__div_up(c->small_size[0], j->bands);
     j->images = j->bands > 1 ? 1 : fac__max(1, fac__min(FEW_POINTS / (row * j->lines), c->batch));
