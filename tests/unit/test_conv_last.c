@@ -73,8 +73,7 @@ static results run_case(const last_case *k, fac_tensor *x, fac_tensor *w, fac_te
 static int64_t bias_size(const last_case *k) { return k->transposed ? k->weight[1] * k->groups : k->weight[0]; }
 
 static fac_tensor *last(const last_case *k, fac_tensor *t, fac_dtype d) {
-    return fac_contiguous(fac_to_dtype(t, d),
-                          .memory_format = k->nd == 3 ? FAC_CHANNELS_LAST_3D : FAC_CHANNELS_LAST);
+    return fac_contiguous(fac_to_dtype(t, d), .memory_format = k->nd == 3 ? FAC_CHANNELS_LAST_3D : FAC_CHANNELS_LAST);
 }
 
 static void conv_of_innermost_channels_agrees_with_windows(void **state) {
@@ -161,10 +160,34 @@ static void infinity_stays_within_its_windows(void **state) {
     }
 }
 
+/* Products of bf16 without gaps are such convolutions too: against f64, which have the same numbers. */
+static void products_of_bf16_are_those_of_the_same_numbers(void **state) {
+    (void)state;
+    const int64_t sizes[][3] = {{130, 40, 48}, {100, 17, 33}, {700, 70, 16}, {1500, 24, 35}, {128, 300, 1700}};
+    for (size_t i = 0; i < FAC_COUNT(sizes); i++) {
+        for (int along = 0; along < 2; along++) {
+            FAC_SCOPE(s);
+            const last_case k = {.what = "a product"};
+            const int64_t m = sizes[i][0], n = sizes[i][1], depth = sizes[i][2];
+            fac_tensor *a = fac_to_dtype(random_of(FAC_F64, FAC_INTS(m, depth)), FAC_BF16);
+            fac_tensor *b = fac_to_dtype(
+                along ? random_of(FAC_F64, FAC_INTS(n, depth)) : random_of(FAC_F64, FAC_INTS(depth, n)), FAC_BF16);
+            if (along) b = fac_t(b);
+            fac_tensor *bias = fac_to_dtype(RANDOM(n), FAC_BF16);
+            fac_tensor *wide = fac_mm(fac_to_dtype(a, FAC_F64), fac_to_dtype(b, FAC_F64));
+            assert_rounded(&k, "a product", fac_mm(a, b), wide);
+            assert_rounded(&k, "a product and a row", fac_addmm(bias, a, b),
+                           fac_add(wide, fac_to_dtype(bias, FAC_F64)));
+            assert_no_error();
+        }
+    }
+}
+
 static fac_status convolve_and_back(void *context) {
     (void)context;
     FAC_SCOPE(s);
-    fac_tensor *x = fac_ones(FAC_INTS(2, 16, 24, 24)), *w = fac_set_requires_grad(fac_ones(FAC_INTS(32, 16, 3, 3)), true);
+    fac_tensor *x = fac_ones(FAC_INTS(2, 16, 24, 24)),
+               *w = fac_set_requires_grad(fac_ones(FAC_INTS(32, 16, 3, 3)), true);
     fac_tensor *in = fac_set_requires_grad(fac_contiguous(x, .memory_format = FAC_CHANNELS_LAST), true);
     fac_tensor *y = fac_conv2d(in, w, NULL, .padding = 1);
     if (y) (void)!fac_backward(fac_sum(y));
@@ -183,5 +206,5 @@ static void conv_of_innermost_channels_survives_every_failed_allocation(void **s
 FAC_TEST_MAIN(FAC_TEST(conv_of_innermost_channels_agrees_with_windows),
               FAC_TEST(conv_of_bf16_of_innermost_channels_is_that_of_the_same_numbers),
               FAC_TEST(conv_of_innermost_channels_has_the_same_bits_for_any_number_of_threads),
-              FAC_TEST(infinity_stays_within_its_windows),
+              FAC_TEST(products_of_bf16_are_those_of_the_same_numbers), FAC_TEST(infinity_stays_within_its_windows),
               FAC_TEST(conv_of_innermost_channels_survives_every_failed_allocation))

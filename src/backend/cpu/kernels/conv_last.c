@@ -20,6 +20,7 @@ enum {
     BAND_POINTS = 768,     /* of the result in a task, at most, but for a single line */
     FEW_POINTS = 96,       /* images of less are put together */
     PASS_WORDS = 768,      /* of a sum whose weights are read again and again */
+    LEAST_ROWS = 64,       /* of a product of matrices */
     PHASES = 64,           /* at most */
     PLANES = 2,            /* blocks of single channels in a task */
     TAPS = 1024,           /* at most */
@@ -631,4 +632,30 @@ fac_status fac__conv_last(const fac_conv *of, fac_conv_side result, const fac_co
     *done = st == FAC_OK;
     fac__workspace_give(lists);
     return st;
+}
+
+/* ---- products of matrices ------------------------------------------------------------------------------------------------- */
+
+/* Few rows do not repay that all of b is packed at once. */
+bool fac__conv_last_suits_product(int64_t m, int64_t n, int64_t k) {
+    return fac__cpu_isa == FAC_ISA_AVX512 && fac__cpu_bf16 && m >= LEAST_ROWS && n >= FAC_CONV_LANES && k >= 16 &&
+           k < INT32_MAX && n < INT32_MAX && m < INT32_MAX;
+}
+
+fac_status fac__conv_last_product(int64_t m, int64_t n, int64_t k, const void *a, const void *b, bool b_across,
+                                  const void *bias, void *c) {
+    const fac_conv_side result = b_across ? FAC_CONV_LARGE : FAC_CONV_SMALL,
+                        from = b_across ? FAC_CONV_SMALL : FAC_CONV_LARGE;
+    fac_conv of = {.nd = 1, .batch = 1, .groups = 1, .small_count = m, .large_count = m, .taps = 1};
+    of.small = b_across ? k : n, of.large = b_across ? n : k;
+    for (int d = 0; d < FAC_CONV_DIMS; d++) {
+        of.small_size[d] = of.large_size[d] = d ? 1 : m;
+        of.kernel[d] = of.stride[d] = of.dilation[d] = 1;
+    }
+    fac_conv_arrays arrays = {.bias = bias, .bf16 = true, .last = true, .weight_last = true};
+    arrays.side[from] = (void *)(uintptr_t)a;
+    arrays.side[FAC_CONV_WEIGHT] = (void *)(uintptr_t)b;
+    arrays.side[result] = c;
+    bool done;
+    return fac__conv_last(&of, result, &arrays, &done);
 }

@@ -94,10 +94,15 @@ FAC_ISA_DECLARE(void, fac__conv_last_pack, (const fac_conv_pack *p));
 /* The same of all taps, where these lie side by side (ks is their number): tap t's words begin at to[t]; NULL: it is left out. */
 FAC_ISA_DECLARE(void, fac__conv_last_pack_taps, (const fac_conv_pack *p, uint32_t *const *to));
 
-/* A side, or the weight, of a convolution of innermost channels, where that is faster than oneDNN; *done says whether. errors: MEMORY */
+/* A side, or the weight, of a convolution of innermost channels that suits; *done is set. errors: MEMORY */
 fac_status fac__conv_last(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done);
 fac_status fac__conv_last_weight(const fac_conv *c, const fac_conv_arrays *arrays, bool *done);
-/* Whether it may be. */
+/* c[m, n] = a[m, k] b[k, n] (+ bias[n]) of bf16 without gaps, as a convolution of m points; b_across: b is row-major, else its transpose is.
+   errors: MEMORY, before c is written */
+bool fac__conv_last_suits_product(int64_t m, int64_t n, int64_t k);
+fac_status fac__conv_last_product(int64_t m, int64_t n, int64_t k, const void *a, const void *b, bool b_across,
+                                  const void *bias, void *c);
+/* Whether this is the faster way. */
 bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d);
 /* Two dimensions as the first and the last of three. */
 fac_conv fac__conv_last_dims(const fac_conv *c);
