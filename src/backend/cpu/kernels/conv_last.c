@@ -66,6 +66,7 @@ typedef struct last_job {
     int64_t lines, bands, images, chunks, parts; /* lines per band, images per chunk; parts of blocks and groups */
     int64_t points, band_bytes, image_bytes;     /* of a task; of what is read of an image */
     int64_t plane_bytes;                         /* of one block of channels, if these are single */
+    int64_t pass;                                /* words of a sum that are added before others */
     bool sums;
 } last_job;
 
@@ -199,7 +200,7 @@ static void plan(last_job *j, double work) {
         plan_runs(j, p, &runs);
         p->packed = j->packed_words;
         j->packed_words += p->words * (j->single ? 1 : j->c->groups) * j->vectors * FAC_CONV_LANES;
-        j->sums = j->sums || (p->words > PASS_WORDS && !j->single);
+        j->sums = j->sums || (p->words > j->pass && !j->single);
     }
     j->tap_lines = lines_of_taps(j);
     cut(j, work);
@@ -433,19 +434,18 @@ static void run_block(const last_job *j, const phase *p, fac_conv_tiles *t, int6
     t->channels = (int)fac__min(j->out_channels - channel, t->vectors * FAC_CONV_LANES);
     t->bias = j->arrays->bias ? (const char *)j->arrays->bias + number * j->item : NULL;
     const float *weight = (const float *)(const void *)packed_at(j, p, g, block);
-    const bool once = p->words <= PASS_WORDS || t->points <= 2 * FAC_CONV_POINTS;
     fac_conv_tiles part = *t;
     part.in += g * j->room * j->item;
     part.out += number * j->item;
-    const int64_t passes = once ? 1 : fac__div_up(p->words, PASS_WORDS), most = fac__div_up(p->words, passes);
+    const int64_t most = fac__min(j->pass, p->words), passes = fac__div_up(p->words, fac__max(1, most));
     int64_t run = 0, done = 0, words;
     part.runs = l->runs;
     part.sums = l->sums;
-    for (int64_t i = 0; i < passes; i++, weight += words * part.vectors * FAC_CONV_LANES) {
+    for (int64_t i = 0; i < fac__max(1, passes); i++, weight += words * part.vectors * FAC_CONV_LANES) {
         part.n_runs = take_pass(p, most, &run, &done, l->runs, &words);
         part.weight = weight;
         part.more = i > 0;
-        part.done = i == passes - 1;
+        part.done = i >= passes - 1;
         FAC_ISA_PICK(fac__conv_last_tiles)(&part);
     }
 }
@@ -600,10 +600,11 @@ fac_conv fac__conv_last_dims(const fac_conv *from) {
     return c;
 }
 
-fac_status fac__conv_last(const fac_conv *of, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
+static fac_status convolve(const fac_conv *of, fac_conv_side result, const fac_conv_arrays *arrays, int64_t pass) {
     const fac_conv dims = fac__conv_last_dims(of), *c = &dims;
     const bool down = result == FAC_CONV_LARGE;
-    last_job j = {.c = c, .arrays = arrays, .result = result, .bf16 = arrays->bf16, .item = arrays->bf16 ? 2 : 4};
+    last_job j = {.c = c, .arrays = arrays, .result = result, .bf16 = arrays->bf16, .pass = pass};
+    j.item = arrays->bf16 ? 2 : 4;
     j.in_channels = down ? c->small : c->large;
     j.out_channels = down ? c->large : c->small;
     j.n_phases = 1;
@@ -629,14 +630,19 @@ fac_status fac__conv_last(const fac_conv *of, fac_conv_side result, const fac_co
     const double work = work_of(c);
     plan(&j, work);
     fac_status st = run(&j, work);
-    *done = st == FAC_OK;
     fac__workspace_give(lists);
+    return st;
+}
+
+fac_status fac__conv_last(const fac_conv *c, fac_conv_side result, const fac_conv_arrays *arrays, bool *done) {
+    const fac_status st = convolve(c, result, arrays, PASS_WORDS);
+    *done = st == FAC_OK;
     return st;
 }
 
 /* ---- products of matrices ------------------------------------------------------------------------------------------------- */
 
-/* Few rows do not repay that all of b is packed at once. */
+/* Few rows do not repay that all of b is packed at once. Sums are added as in gemm_bf16.isa.c, with the same bits. */
 bool fac__conv_last_suits_product(int64_t m, int64_t n, int64_t k) {
     return fac__cpu_isa == FAC_ISA_AVX512 && fac__cpu_bf16 && m >= LEAST_ROWS && n >= FAC_CONV_LANES && k >= 16 &&
            k < INT32_MAX && n < INT32_MAX && m < INT32_MAX;
@@ -656,6 +662,5 @@ fac_status fac__conv_last_product(int64_t m, int64_t n, int64_t k, const void *a
     arrays.side[from] = (void *)(uintptr_t)a;
     arrays.side[FAC_CONV_WEIGHT] = (void *)(uintptr_t)b;
     arrays.side[result] = c;
-    bool done;
-    return fac__conv_last(&of, result, &arrays, &done);
+    return convolve(&of, result, &arrays, FAC_GEMM_KC);
 }

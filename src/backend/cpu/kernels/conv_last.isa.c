@@ -1,7 +1,7 @@
 /* Points times channels: V vectors of a block's channels at P points stay in registers. For each word of a run the block's weights are
    read once, and multiplied with the word of each point, which is broadcast. A word is a number of f32, or a pair of bf16 that one
-   instruction multiplies and adds in f32 (it takes numbers below the normal range for zero). Each sum runs over the words in order,
-   wherever the points are cut. Short tiles compute their last point again. */
+   instruction multiplies and adds in f32 (it takes numbers below the normal range for zero). Each sum runs over the words of a pass
+   in order, and over passes, wherever the points are cut; the bias comes last. Short tiles compute their last point again. */
 #include "backend/cpu/kernels/conv_last.h"
 #include "backend/cpu/half.h"
 
@@ -22,50 +22,56 @@ INLINE __m512 bias_of(const void *bias, bool bf16, int v, __mmask16 lanes) {
 #define STORE_BF16(to, lanes, sum) _mm256_mask_storeu_epi16(to, lanes, (__m256i)_mm512_cvtneps_pbh(sum))
 
 /* P and V are constant where this is inlined. */
-#define TILE(P, V, MULTIPLY_ADD, STORE)                                                                        \
-    __m512 bias[V];                                                                                            \
-    __mmask16 lanes[V];                                                                                        \
-    for (int v = 0; v < V; v++) {                                                                              \
-        lanes[v] = lanes_of(t->channels - v * FAC_CONV_LANES);                                                 \
-        bias[v] = bias_of(t->bias, t->bf16, v, lanes[v]);                                                      \
-    }                                                                                                          \
-    const int item = t->bf16 ? 2 : 4;                                                                          \
-    for (int64_t first = 0; first < t->points; first += P) {                                                   \
-        const int64_t n = fac__min(P, t->points - first);                                                      \
-        __m512 acc[P][V];                                                                                      \
-        const char *at[P];                                                                                     \
-        _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                 \
-            const int64_t point = first + fac__min(i, n - 1);                                                  \
-            at[i] = t->in + t->from[point];                                                                    \
-            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) acc[i][v] =                                    \
-                t->more ? _mm512_loadu_ps(t->sums + (point * V + v) * FAC_CONV_LANES) : bias[v];               \
-        }                                                                                                      \
-        const float *w = t->weight;                                                                            \
-        for (int64_t r = 0; r < t->n_runs; r++) {                                                              \
-            const int64_t offset = t->runs[r].offset, end = offset + t->runs[r].length * 4;                    \
-            for (int64_t k = offset; k < end; k += 4, w += V * FAC_CONV_LANES) {                               \
-                __m512 weight[V];                                                                              \
-                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) weight[v] =                                \
-                    _mm512_loadu_ps(w + v * FAC_CONV_LANES);                                                   \
-                _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                         \
-                    const __m512 x = word_at(at[i] + k);                                                       \
-                    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) MULTIPLY_ADD(acc[i][v], x, weight[v]); \
-                }                                                                                              \
-            }                                                                                                  \
-        }                                                                                                      \
-        if (!t->done) {                                                                                        \
-            _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                             \
-                float *to = t->sums + (first + fac__min(i, n - 1)) * V * FAC_CONV_LANES;                       \
-                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++)                                            \
-                    _mm512_storeu_ps(to + v * FAC_CONV_LANES, acc[i][v]);                                      \
-            }                                                                                                  \
-            continue;                                                                                          \
-        }                                                                                                      \
-        _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                 \
-            char *to = t->out + t->to[first + fac__min(i, n - 1)];                                             \
-            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++)                                                \
-                STORE(to + v * FAC_CONV_LANES * item, lanes[v], acc[i][v]);                                    \
-        }                                                                                                      \
+#define TILE(P, V, MULTIPLY_ADD, STORE)                                                                             \
+    __m512 bias[V];                                                                                                 \
+    __mmask16 lanes[V];                                                                                             \
+    for (int v = 0; v < V; v++) {                                                                                   \
+        lanes[v] = lanes_of(t->channels - v * FAC_CONV_LANES);                                                      \
+        bias[v] = bias_of(t->bias, t->bf16, v, lanes[v]);                                                           \
+    }                                                                                                               \
+    const int item = t->bf16 ? 2 : 4;                                                                               \
+    for (int64_t first = 0; first < t->points; first += P) {                                                        \
+        const int64_t n = fac__min(P, t->points - first);                                                           \
+        __m512 acc[P][V];                                                                                           \
+        const char *at[P];                                                                                          \
+        _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                      \
+            const int64_t point = first + fac__min(i, n - 1);                                                       \
+            at[i] = t->in + t->from[point];                                                                         \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) acc[i][v] = _mm512_setzero_ps();                    \
+        }                                                                                                           \
+        const float *w = t->weight;                                                                                 \
+        for (int64_t r = 0; r < t->n_runs; r++) {                                                                   \
+            const int64_t offset = t->runs[r].offset, end = offset + t->runs[r].length * 4;                         \
+            for (int64_t k = offset; k < end; k += 4, w += V * FAC_CONV_LANES) {                                    \
+                __m512 weight[V];                                                                                   \
+                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) weight[v] =                                     \
+                    _mm512_loadu_ps(w + v * FAC_CONV_LANES);                                                        \
+                _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                              \
+                    const __m512 x = word_at(at[i] + k);                                                            \
+                    _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) MULTIPLY_ADD(acc[i][v], x, weight[v]);      \
+                }                                                                                                   \
+            }                                                                                                       \
+        }                                                                                                           \
+        if (t->more) {                                                                                              \
+            _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                  \
+                const float *sums = t->sums + (first + fac__min(i, n - 1)) * V * FAC_CONV_LANES;                    \
+                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) acc[i][v] =                                     \
+                    _mm512_add_ps(_mm512_loadu_ps(sums + v * FAC_CONV_LANES), acc[i][v]);                           \
+            }                                                                                                       \
+        }                                                                                                           \
+        if (!t->done) {                                                                                             \
+            _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                  \
+                float *to = t->sums + (first + fac__min(i, n - 1)) * V * FAC_CONV_LANES;                            \
+                _Pragma("GCC unroll 4") for (int v = 0; v < V; v++)                                                 \
+                    _mm512_storeu_ps(to + v * FAC_CONV_LANES, acc[i][v]);                                           \
+            }                                                                                                       \
+            continue;                                                                                               \
+        }                                                                                                           \
+        _Pragma("GCC unroll 16") for (int i = 0; i < P; i++) {                                                      \
+            char *to = t->out + t->to[first + fac__min(i, n - 1)];                                                  \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) STORE(                                              \
+                to + v * FAC_CONV_LANES * item, lanes[v], t->bias ? _mm512_add_ps(acc[i][v], bias[v]) : acc[i][v]); \
+        }                                                                                                           \
     }
 
 INLINE __m512 word_at(const char *p) {
