@@ -132,6 +132,7 @@ static fac_tensor *tensor(reader *r, fac_dtype dtype) {
                     : eat(r, "{perm}") ? fac_to_dtype(fac_randperm(sizes[0]), dtype)
                     : eat(r, "{")      ? listed(r, s, dtype)
                                        : plain(s, dtype);
+    if (eat(r, "'c")) return fac_contiguous(t, .memory_format = FAC_CHANNELS_LAST);
     if (eat(r, "'s")) return fac_select(fac_stack(FAC_TENSORS(t, t), -1), -1, 0);
     return eat(r, "'t") ? fac_transpose(fac_contiguous(fac_transpose(t, -2, -1)), -2, -1) : t;
 }

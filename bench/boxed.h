@@ -11,6 +11,7 @@
          {channels}      of a quantized dtype: a scale for each item of the first dimension; else there is one scale
          't              its last two dimensions change places: it is not row-major
          's              only every second element of memory is its own
+         'c              its channels are last: of four dimensions
        3  0.5  True  "text"  None  [1,2]  [0.5]  [f32[4],None]  dtype(f32) */
 #ifndef FACULA_BENCH_BOXED_H
 #define FACULA_BENCH_BOXED_H

@@ -2,6 +2,13 @@
 #include "networks.h"
 #include <stdio.h>
 
+/* What m makes of the temporary x, which goes: as soon as it does, its memory serves others. */
+static fac_tensor *then(fac_module *m, fac_tensor *x) {
+    fac_tensor *y = fac_forward(m, x);
+    if (y && y != x) fac_drop(x);
+    return y;
+}
+
 /* ---- ConvNeXt ---- */
 
 typedef struct {
@@ -12,8 +19,10 @@ typedef struct {
 static fac_tensor *convnext_forward(fac_module *self, fac_tensor *x) {
     convnext_block *b = fac_module_state(self);
     fac_tensor *h = fac_permute(fac_forward(b->depthwise, x), FAC_INTS(0, 2, 3, 1));
-    h = fac_gelu(fac_forward(b->up, fac_forward(b->norm, h)));
-    return fac_add(x, fac_permute(fac_forward(b->down, h), FAC_INTS(0, 3, 1, 2)));
+    h = then(b->up, then(b->norm, h));
+    fac_tensor *g = fac_gelu(h);
+    if (g) fac_drop(h);
+    return fac_add(x, fac_permute(then(b->down, g), FAC_INTS(0, 3, 1, 2)));
 }
 
 static const fac_module_class convnext_class = {
@@ -80,7 +89,7 @@ static fac_tensor *unet_forward(fac_module *self, fac_tensor *x) {
     for (int i = 0; i < LEVELS; i++) kept[i] = fac_forward(u->down[i], i ? fac_forward(u->pool, kept[i - 1]) : x);
     fac_tensor *h = kept[LEVELS - 1];
     for (int i = LEVELS - 2; i >= 0; i--)
-        h = fac_forward(u->up[i], fac_cat(FAC_TENSORS(kept[i], fac_forward(u->grow[i], h)), 1));
+        h = then(u->up[i], fac_cat(FAC_TENSORS(kept[i], fac_forward(u->grow[i], h)), 1));
     return fac_forward(u->head, h);
 }
 

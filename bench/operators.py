@@ -6,7 +6,7 @@ import re
 TABLE = pathlib.Path(__file__).resolve().parent / "operators.txt"
 DTYPES = {"bool": "bool", "u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "f16": "float16",
           "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128", "qi8": "qint8", "qu8": "quint8"}
-TENSOR = re.compile(r"(bool|u8|i8|i16|i32|i64|f16|bf16|f32|f64|c64|c128|qi8|qu8)\[([\dKM,]*)\](?:\{([^}]*)\})?('[ts])?")
+TENSOR = re.compile(r"(bool|u8|i8|i16|i32|i64|f16|bf16|f32|f64|c64|c128|qi8|qu8)\[([\dKM,]*)\](?:\{([^}]*)\})?('[cts])?")
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?([KM])?")
 
 
@@ -88,6 +88,8 @@ def make_quantized(torch, dtype, sizes, fill):
 
 
 def laid_out(torch, t, mark):
+    if mark == "'c":
+        return t.contiguous(memory_format=torch.channels_last)
     if mark == "'s":
         return torch.stack((t, t), -1).select(-1, 0)
     return t.mT.contiguous().mT if mark else t

@@ -153,7 +153,7 @@ static void prepare_resnet(fixture *f) {
 static void prepare_large_resnet(fixture *f) {
     f->of = &classifier;
     f->model = resnet18_new(10);
-    if (f->bf16) put_channels_last(f);
+    put_channels_last(f);
 }
 
 static void prepare_convnext(fixture *f) {
@@ -175,7 +175,7 @@ static void prepare_unet(fixture *f) {
     f->of = &masks;
     f->x[1] = fac_to_dtype(fac_gt(fac_randn_like(f->x[0]), 0), FAC_F32);
     f->model = unet_new(32);
-    if (f->bf16) put_channels_last(f);
+    put_channels_last(f);
     f->optimizer[0] = fac_adam_new(f->model, 1e-3);
 }
 

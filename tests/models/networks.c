@@ -9,6 +9,13 @@ fac_module *lenet_new(void) {
                           fac_linear_new(84, 10));
 }
 
+/* What m makes of the temporary x, which goes: as soon as it does, its memory serves others. */
+static fac_tensor *then(fac_module *m, fac_tensor *x) {
+    fac_tensor *y = fac_forward(m, x);
+    if (y && y != x) fac_drop(x);
+    return y;
+}
+
 /* ---- a block of ResNet: relu(norm(conv(relu(norm(conv(x))))) + x), x made smaller where the block makes smaller ---- */
 
 typedef struct {
@@ -17,9 +24,9 @@ typedef struct {
 
 static fac_tensor *block_forward(fac_module *self, fac_tensor *x) {
     block *b = fac_module_state(self);
-    fac_tensor *h = fac_relu(fac_forward(b->bn1, fac_forward(b->conv1, x)));
-    h = fac_forward(b->bn2, fac_forward(b->conv2, h));
-    return fac_relu(fac_add(h, b->downsample ? fac_forward(b->downsample, x) : x));
+    fac_tensor *h = fac_relu_(then(b->bn1, fac_forward(b->conv1, x)));
+    h = then(b->bn2, then(b->conv2, h));
+    return fac_relu_(fac_add_(h, b->downsample ? fac_forward(b->downsample, x) : x));
 }
 
 static const fac_module_class block_class = {
@@ -48,9 +55,9 @@ typedef struct {
 
 static fac_tensor *resnet_forward(fac_module *self, fac_tensor *x) {
     resnet *r = fac_module_state(self);
-    x = fac_forward(r->maxpool, fac_relu(fac_forward(r->bn1, fac_forward(r->conv1, x))));
-    for (int i = 0; i < 4; i++) x = fac_forward(r->layer[i], x);
-    return fac_forward(r->fc, fac_flatten(fac_forward(r->avgpool, x), 1));
+    x = then(r->maxpool, fac_relu_(then(r->bn1, fac_forward(r->conv1, x))));
+    for (int i = 0; i < 4; i++) x = then(r->layer[i], x);
+    return fac_forward(r->fc, fac_flatten(then(r->avgpool, x), 1));
 }
 
 static const fac_module_class resnet_class = {
@@ -91,7 +98,7 @@ fac_module *dcgan_generator_new(int64_t noise, int64_t wide, int doublings) {
         const int64_t to = wide << (i - 1), from = first ? noise : 2 * to;
         append(m, &n, fac_conv_transpose2d_new(from, to, 4, .stride = first ? 1 : 2, .padding = !first, .bias = false));
         append(m, &n, fac_batch_norm2d_new(to));
-        append(m, &n, fac_relu_new());
+        append(m, &n, fac_relu_new(.inplace = true));
     }
     if (!m) return NULL;
     append(m, &n, fac_conv_transpose2d_new(wide, 3, 4, .stride = 2, .padding = 1, .bias = false));

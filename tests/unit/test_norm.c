@@ -124,6 +124,44 @@ static void batch_norm_keeps_channels_last(void **state) {
     for (int i = 0; i < 48; i++) assert_near(a[i], b[i], 1e-5);
 }
 
+static double furthest(fac_tensor *a, fac_tensor *b) {
+    return fac_item(fac_max(fac_abs(fac_sub(fac_to_dtype(a, FAC_F64), b))));
+}
+
+/* Strips of vectors of channels and what is left of them, in both dtypes, against row-major f64. */
+static void batch_norm_of_innermost_channels_agrees_with_planes(void **state) {
+    (void)state;
+    const int64_t channels[] = {1, 3, 16, 37, 80, 150};
+    for (size_t i = 0; i < FAC_COUNT(channels); i++) {
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            FAC_SCOPE(s);
+            const fac_dtype d = bf16 ? FAC_BF16 : FAC_F32;
+            const int64_t c = channels[i];
+            fac_tensor *x[4], *y[2], *dx[2], *dw[2], *db[2];
+            for (int k = 0; k < 2; k++) x[k] = fac_to_dtype(fac_randn(FAC_INTS(3, c, 5, 7)), d);
+            for (int k = 2; k < 4; k++) x[k] = fac_randn(FAC_INTS(c));
+            for (int last = 0; last < 2; last++) {
+                fac_tensor *in[4];
+                for (int k = 0; k < 4; k++) {
+                    in[k] = fac_to_dtype(x[k], !last ? FAC_F64 : k < 2 ? d : FAC_F32);
+                    if (last && k < 2) in[k] = fac_contiguous(in[k], .memory_format = FAC_CHANNELS_LAST);
+                }
+                fac_native_batch_norm_result r =
+                    fac_native_batch_norm(in[0], in[2], in[3], NULL, NULL, true, 0.1, 1e-5);
+                fac_native_batch_norm_backward_result g =
+                    fac_native_batch_norm_backward(in[1], in[0], in[2], NULL, NULL, r.result1, r.result2, true, 1e-5,
+                                                   FAC_INTS(1, 1, 1));
+                y[last] = r.result0, dx[last] = g.result0, dw[last] = g.result1, db[last] = g.result2;
+            }
+            assert_no_error();
+            assert_true(furthest(y[1], y[0]) <= (bf16 ? 0.04 : 1e-5));
+            assert_true(furthest(dx[1], dx[0]) <= (bf16 ? 0.1 : 1e-4));
+            assert_true(furthest(dw[1], dw[0]) <= 1e-4);
+            assert_true(furthest(db[1], db[0]) <= 1e-4);
+        }
+    }
+}
+
 static void shapes_that_do_not_fit_are_refused(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -182,5 +220,6 @@ FAC_TEST_MAIN(FAC_TEST(norm_gradients_agree_with_differences), FAC_TEST(norm_sec
               FAC_TEST(layer_norm_third_gradient_agrees_with_differences),
               FAC_TEST(layer_norm_of_f32_agrees_with_double_arithmetic),
               FAC_TEST(batch_norm_moves_the_running_statistics), FAC_TEST(batch_norm_keeps_channels_last),
+              FAC_TEST(batch_norm_of_innermost_channels_agrees_with_planes),
               FAC_TEST(shapes_that_do_not_fit_are_refused), FAC_TEST(results_do_not_depend_on_the_number_of_threads),
               FAC_TEST(failing_allocations_are_survived))

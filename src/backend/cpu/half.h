@@ -51,11 +51,19 @@ static inline fac_vf32 fac_load_bf16(const uint16_t *p) {
 }
 /* To the nearest; NaN stays NaN. */
 static inline void fac_store_bf16(uint16_t *p, fac_vf32 v) {
+#if FAC_VECTOR_BYTES == 64
+    const __m512i bits = (__m512i)v, odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    const __mmask16 none = _mm512_cmp_ps_mask((__m512)v, (__m512)v, _CMP_UNORD_Q);
+    const __m512i kept = _mm512_mask_or_epi32(rounded, none, bits, _mm512_set1_epi32(0x400000));
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(kept, 16)));
+#else
     typedef uint16_t codes __attribute__((vector_size(FAC_LANES_F32 * 2)));
     typedef uint32_t words __attribute__((vector_size(FAC_LANES_F32 * 4)));
     const words bits = (words)v, number = (words)(v == v), rounded = bits + 0x7fff + (bits >> 16 & 1);
     const codes c = __builtin_convertvector(((rounded & number) | ((bits | 0x400000) & ~number)) >> 16, codes);
     memcpy(p, &c, sizeof c);
+#endif
 }
 static inline fac_vf32 fac_load_f16(const uint16_t *p) {
 #if FAC_VECTOR_BYTES == 64

@@ -2,6 +2,7 @@
    planes (one channel of one sample: scalars per row) or, where the channel is the fastest dimension, points (one value per
    channel). Channel sums of the gradient run per channel over planes, or over fixed groups of points added in order. */
 #include "backend/cpu/kernels/norm.h"
+#include "backend/cpu/kernels/norm_points.h"
 #include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"
 #include "ops/meta/norm.h"
@@ -110,8 +111,23 @@ static void forward_rows_f16(const job *j, int64_t begin, int64_t end) {
     }
 }
 
+/* Whether rows are points of f32 or bf16 on every side, which have loops of their own. */
+static bool plain_points(const job *j) {
+    const fac_dtype d = j->x.dtype;
+    return j->points && j->kind == FAC_ACC_F32 && (d == FAC_F32 || d == FAC_BF16) && (!j->y.data || j->y.dtype == d) &&
+           (!j->dy.data || j->dy.dtype == d);
+}
+static char *point_at(const job *j, const fac_rows *r, int64_t i) {
+    return (char *)(uintptr_t)r->data + i * j->n * fac__dtype_size(r->dtype);
+}
+
 static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
+    if (plain_points(j)) {
+        FAC_ISA_PICK(fac__points_scale)
+        (j->x.dtype == FAC_BF16, point_at(j, &j->x, begin), j->p, j->r, point_at(j, &j->y, begin), end - begin, j->n);
+        return FAC_OK;
+    }
     if (j->kind == FAC_ACC_F32 && j->x.dtype == FAC_F16 && j->y.dtype == FAC_F16) {
         forward_rows_f16(j, begin, end);
         return FAC_OK;
@@ -130,6 +146,12 @@ static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *buff
 
 static fac_status backward_rows(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
+    if (plain_points(j)) {
+        FAC_ISA_PICK(fac__points_blend)
+        (j->x.dtype == FAC_BF16, point_at(j, &j->dy, begin), point_at(j, &j->x, begin), j->p, j->q, j->r,
+         point_at(j, &j->y, begin), end - begin, j->n);
+        return FAC_OK;
+    }
     for (int64_t i = begin; i < end; i++) {
         const void *x = fac__rows_read(&j->x, i, buffer),
                    *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
@@ -169,7 +191,14 @@ static fac_status point_sums(void *ctx, int64_t begin, int64_t end, void *buffer
     for (int64_t g = begin; g < end; g++) {
         void *dot = fac__acc_at(j->kind, j->parts, 2 * g * j->n), *sum = fac__acc_at(j->kind, dot, j->n);
         memset(dot, 0, 2 * (size_t)j->n * fac__acc_size(j->kind));
-        for (int64_t i = g * j->part_rows; i < fac__min(j->rows, (g + 1) * j->part_rows); i++) {
+        const int64_t first = g * j->part_rows, last = fac__min(j->rows, first + j->part_rows);
+        if (plain_points(j)) {
+            FAC_ISA_PICK(fac__points_sums)
+            (j->x.dtype == FAC_BF16, point_at(j, &j->dy, first), point_at(j, &j->x, first), j->mean, dot, sum,
+             last - first, j->n);
+            continue;
+        }
+        for (int64_t i = first; i < last; i++) {
             const void *x = fac__rows_read(&j->x, i, buffer),
                        *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
             fac__norm_params_each(j->kind, dy, x, j->mean, dot, sum, j->n);

@@ -12,6 +12,7 @@
 #include "backend/cpu/blas.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/im2col.h"
+#include "backend/cpu/kernels/conv_last.h"
 #include "backend/cpu/kernels/conv_library.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/parallel.h"
@@ -178,14 +179,20 @@ static bool library_takes(const fac_conv *c, fac_conv_side result, fac_dtype d, 
     return takes && fac__conv_library_suits(c, result);
 }
 
-/* Through oneDNN, if that is the faster way; weight: the one to be computed, else NULL. */
-static fac_status by_library(const conv_job *j, fac_conv_side result, char *weight, bool *done) {
-    *done = false;
-    if (!library_takes(&j->c, result, j->dtype, j->last)) return FAC_OK;
+/* weight: the one to be computed, else NULL. */
+static fac_conv_arrays arrays_of(const conv_job *j, char *weight) {
     fac_conv_arrays a = {.bias = j->bias, .bf16 = j->dtype == FAC_BF16, .last = j->last, .weight_last = j->weight_last};
     a.side[FAC_CONV_SMALL] = j->small;
     a.side[FAC_CONV_LARGE] = j->large;
     a.side[FAC_CONV_WEIGHT] = weight ? weight : (char *)(uintptr_t)j->weight;
+    return a;
+}
+
+/* Through oneDNN, if that is the faster way; weight: as above. */
+static fac_status by_library(const conv_job *j, fac_conv_side result, char *weight, bool *done) {
+    *done = false;
+    if (!library_takes(&j->c, result, j->dtype, j->last)) return FAC_OK;
+    const fac_conv_arrays a = arrays_of(j, weight);
     return fac__conv_library(&j->c, result, &a, done);
 }
 
@@ -471,12 +478,24 @@ static conv_job job_of(const one_side *o, const operands *from, const fac_tensor
     return j;
 }
 
-/* By oneDNN, from innermost channels to innermost channels; *done says whether it could. */
+static bool last_takes(const one_side *o) {
+    const fac_dtype d = (fac_dtype)o->out->dtype;
+    return fac__conv_last_suits(o->c, o->result, d) || library_takes(o->c, o->result, d, true);
+}
+
+/* From innermost channels to innermost channels; *done says whether that is the faster way. */
 static fac_status compute_last(const one_side *o, const operands *from, fac_memory_format f, bool *done) {
     fac_rowmajor to;
     FAC_TRY(fac__formatted_begin(o->out, f, &to));
     conv_job j = job_of(o, from, to.t, true);
-    fac_status st = by_library(&j, o->result, o->result == FAC_CONV_WEIGHT ? fac__data(to.t) : NULL, done);
+    fac_status st = FAC_OK;
+    if (fac__conv_last_suits(o->c, o->result, j.dtype)) {
+        const bool weight = o->result == FAC_CONV_WEIGHT;
+        const fac_conv_arrays a = arrays_of(&j, weight ? fac__data(to.t) : NULL);
+        st = weight ? fac__conv_last_weight(o->c, &a, done) : fac__conv_last(o->c, o->result, &a, done);
+    }
+    if (!*done && st == FAC_OK)
+        st = by_library(&j, o->result, o->result == FAC_CONV_WEIGHT ? fac__data(to.t) : NULL, done);
     if (*done || st != FAC_OK) return fac__rowmajor_end(&to, st);
     if (to.t != o->out) fac__unref(to.t);
     return FAC_OK;
@@ -500,7 +519,7 @@ static fac_status compute(const one_side *o, fac_memory_format f) {
     bool done = false;
     fac_status st = FAC_OK;
     if (o->out->numel == 0) return FAC_OK;
-    if (fac__is_channels_last(f) && library_takes(o->c, o->result, (fac_dtype)o->out->dtype, true)) {
+    if (fac__is_channels_last(f) && last_takes(o)) {
         operands from = {0};
         st = operands_make(o, f, &from);
         if (st == FAC_OK) st = compute_last(o, &from, f, &done);

@@ -1,6 +1,7 @@
 /* Matrix products of tensors: each is described to fac__gemm with its strides as they are. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/kernels/items.h"
+#include "backend/cpu/kernels/conv_last.h"
 #include "core/precision.h"
 #include "ops/composite/below.h"
 #include "ops/structured.h"
@@ -38,6 +39,27 @@ static bool is_rows(const fac_tensor *self, const fac_tensor *out, fac_gemm *g) 
     return true;
 }
 
+static bool is_one(fac_scalar x) {
+    double z[2];
+    fac__scalar_c128(x, z);
+    return z[0] == 1 && z[1] == 0;
+}
+
+/* A product of bf16 without gaps, with a row that is added to all rows or nothing, needs no packed copy of A. */
+static bool as_points(const fac_gemm *g, const fac_tensor *self) {
+    if (g->dtype != FAC_BF16 || g->batch != 1 || !is_one(g->alpha)) return false;
+    if (self && !(g->from && g->from_row == 0 && is_one(g->beta))) return false;
+    const bool across = g->b.col == 1 && g->b.row == g->n, along = g->b.row == 1 && g->b.col == g->k;
+    return g->a.col == 1 && g->a.row == g->k && g->c_col == 1 && g->c_row == g->n && (across || along) &&
+           fac__conv_last_suits_product(g->m, g->n, g->k);
+}
+
+static fac_status by_kind(const fac_gemm *g, const fac_tensor *self) {
+    if (!as_points(g, self)) return fac__gemm(g);
+    const bool along = g->b.row == 1 && g->b.col == g->k;
+    return fac__conv_last_product(g->m, g->n, g->k, g->a.data, g->b.data, !along, self ? g->from : NULL, g->c);
+}
+
 /* Nothing can fail once self is in the result. */
 static fac_status product_over_copy(fac_gemm *g, fac_tensor *out, fac_tensor *self) {
     FAC_TRY(fac__workspace_take(fac__gemm_scratch(g, fac_num_threads()), &g->scratch));
@@ -58,13 +80,13 @@ static fac_status product(fac_structured *s, fac_gemm *g, fac_tensor *self, fac_
     fac__scalar_c128(g->beta, z);
     bool read = self && (z[0] != 0 || z[1] != 0);
     fac_overlap overlap = read ? fac__overlap(out, self) : FAC_OVERLAP_FULL;
-    if (overlap == FAC_OVERLAP_FULL) return fac__gemm(g);
+    if (overlap == FAC_OVERLAP_FULL) return read ? fac__gemm(g) : by_kind(g, NULL);
     /* What lies in the result would be read while it is overwritten. */
     if (overlap == FAC_OVERLAP_NO && fac__gemm_takes_from(g) && is_rows(self, out, g))
         g->from = fac__data(self);
     else
         return product_over_copy(g, out, self);
-    return fac__gemm(g);
+    return by_kind(g, self);
 }
 
 static fac_gemm matrices(const fac_tensor *a, const fac_tensor *b) {
