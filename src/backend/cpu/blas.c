@@ -510,9 +510,8 @@ bool fac__gemm_takes_from(const fac_gemm *request) {
     fac_gemm g = *request;
     if (!g.c_dtype) g.c_dtype = g.dtype;
     int64_t mb, nb, work;
-    const bool in_place =
-        g.dtype == FAC_F32 || g.dtype == FAC_F64 ? writes_direct(&g) : fac__is_half(g.dtype) && g.c_col == 1;
-    return count_work(&g, &work) && in_place && g.c_dtype == g.dtype && g.m > 1 && g.n > 1 && g.k > 0 &&
+    const bool in_place = fac__is_half(g.c_dtype) ? g.c_col == 1 : writes_direct(&g);
+    return count_work(&g, &work) && in_place && g.m > 1 && g.n > 1 && g.k > 0 &&
            split_parts(&g) == 1 && !use_library(&g, &mb, &nb);
 }
 
