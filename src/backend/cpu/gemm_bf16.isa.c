@@ -37,7 +37,11 @@ WITH_BF16 __attribute__((always_inline)) static inline void tile(const int rows,
                                                                  const uint32_t *b, const corner *o) {
     __m512 acc[MR][2];
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) acc[i][0] = acc[i][1] = _mm512_setzero_ps();
+    for (int i = 0; i < rows; i++) {
+        __builtin_prefetch(o->c + i * o->ldc, 1);
+        __builtin_prefetch(o->c + i * o->ldc + LANES, 1);
+        acc[i][0] = acc[i][1] = _mm512_setzero_ps();
+    }
     for (int64_t p = 0; p < pairs; p++, a += rows, b += NR) {
         const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b), b1 = (__m512bh)_mm512_loadu_si512(b + LANES);
 #pragma GCC unroll 16
@@ -189,15 +193,16 @@ static void pack_bf16(uint32_t *dst, const char *from, int64_t is, int64_t ps, i
     for (; p < pairs; p++) {
         const bool both = 2 * p + 1 < depth;
         const uint16_t *x = src + 2 * p * ps;
-        int i = 0;
-        if (is == 1 && both)
-            for (; i + 16 <= width; i += 16) {
-                const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(x + i))),
-                              high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(x + ps + i)));
+        if (is == 1) {
+            for (int i = 0; i < ld; i += LANES) {
+                const __mmask16 in = lanes_of(width - i);
+                const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(in, x + i)),
+                              high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(both ? in : 0, x + ps + i));
                 _mm512_storeu_si512(dst + p * ld + i, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
             }
-        for (; i < width; i++) dst[p * ld + i] = pair(x + i * is, ps, both);
-        for (; i < ld; i++) dst[p * ld + i] = 0;
+            continue;
+        }
+        for (int i = 0; i < ld; i++) dst[p * ld + i] = i < width ? pair(x + i * is, ps, both) : 0;
     }
 }
 

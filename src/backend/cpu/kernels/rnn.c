@@ -1,13 +1,14 @@
 /* Recurrent layers over whole sequences: tanh, relu, LSTM (also projected) and GRU, one layer in one direction a call.
 
-   Forward: one product makes the input's part of all gates of all steps; then, step by step, h W is added and the cell computed
-   on the way, strip by strip of packed weights (rnn.h), which are packed once. What the gradient needs of the gates is kept.
+   Forward: the input's part of all gates is made for some steps at a time, so that it is in cache when these, one after the other,
+   add h W and compute the cell on the way, strip by strip of packed weights (rnn.h), which are packed once. What the gradient needs
+   of the gates is kept. Inputs that are too wide, and weights that are used too seldom to be packed, are left to a product of their own.
    Backward: step by step from the end the slopes of the gates are made of the gradient of h, which is the given one plus the
    later step's slopes times the weights; the gradients of input and weights are then one product each over all steps.
 
    Threads take sequences, each for all steps, while the weights fit beside them in a cache; else strips of the weights, step by
-   step. Sums are f32 (f64 for f64): halves are widened first, and h is rounded at the end only; of bf16 the factors of large
-   products, such as slopes, are rounded to it where that is faster. Each element is the same sum in the same order for every
+   step. Sums, gates and cells are f32 (f64 for f64). Of f16, elements are widened first, and h is rounded at the end only; so are those
+   of bf16 where the processor does not multiply pairs of them. Where it does, h and the slopes are rounded as they are made. Each element is the same sum in the same order for every
    cut, so results do not depend on the number of threads. */
 #include "backend/cpu/kernels/rnn.h"
 #include "backend/cpu/blas.h"
@@ -18,6 +19,9 @@
 enum {
     FEW_ROWS = 16,          /* rows of a call for which packing does not pay */
     STEP_WORK = 1 << 17,    /* multiply-adds of a step that are worth several threads */
+    SUMS_ROWS = 64,         /* of the input that are multiplied before the steps they belong to: at least, */
+    SUMS_BYTES = 1 << 18,   /* and more while the sums stay in cache, */
+    STRIP_BYTES = 1 << 18,  /* as must a strip of the weights */
     CACHED_BYTES = 1 << 19, /* of packed weights that stay in a thread's own cache */
     FEW_SEQUENCES = 4,      /* per thread: cut the weights instead */
     MAX_OPERANDS = 16,
@@ -46,7 +50,7 @@ typedef struct layer {
     matrix sums;       /* of the input, [rows, parts * units]: where gates go, or y, or a place of their own */
     matrix products;   /* [batch, parts * units], where weights are not packed */
     matrix projecting; /* [batch, units] */
-    fac_rnn_weights w, w_project;
+    fac_rnn_weights w, w_project, w_input;
     fac_workspace scratch;
     /* backward */
     matrix grad, grad_h, slopes, carry;
@@ -239,8 +243,7 @@ static void forward_rows(const layer *l, fac_rnn_place p, fac_rnn_place prev, in
     s.gates = rows_of(l->sums, p.at + r);
     s.prev = lstm ? incoming(l->cells, l->c0, prev, r) : h;
     s.cell = rows_of(l->cells, p.at + r);
-    s.given = rows_of(l->bias, 0);
-    s.given.step = 0;
+    s.given = (fac_rnn_rows){from_column(l->bias, l->shape.parts * l->shape.units).at, 0};
     s.out = l->projected ? rows_of(l->projecting, r) : rows_of(l->y, p.at + r);
     l->kernels->step(&s);
     if (!l->projected) return;
@@ -330,21 +333,24 @@ static void backward_part(const layer *l, fac_rnn_place p, int64_t begin, int64_
 
 typedef void (*part_fn)(const layer *l, fac_rnn_place p, int64_t begin, int64_t end, int64_t first, int64_t last);
 
+/* Some steps, from one on. */
 typedef struct steps_job {
     const layer *l;
     bool back;
     part_fn part;
+    fac_rnn_place from;
+    int64_t steps;
     fac_rnn_place place; /* of a job over strips */
 } steps_job;
 
-static fac_rnn_place first_place(const steps_job *j) { return j->back ? finish(j->l) : start(j->l); }
 static fac_rnn_place next_place(const steps_job *j, fac_rnn_place p) {
     return j->back ? before(j->l, p) : after(j->l, p);
 }
 
 static fac_status sequences_range(void *ctx, int64_t begin, int64_t end) {
     const steps_job *j = ctx;
-    for (fac_rnn_place p = first_place(j); p.n; p = next_place(j, p)) j->part(j->l, p, begin, end, 0, j->l->w.strips);
+    fac_rnn_place p = j->from;
+    for (int64_t i = 0; i < j->steps; i++, p = next_place(j, p)) j->part(j->l, p, begin, end, 0, j->l->w.strips);
     return FAC_OK;
 }
 
@@ -360,13 +366,17 @@ static fac_status run_sequences(steps_job *j, int threads) {
     return fac__parallel_for(0, j->l->shape.batch, fac__div_up(j->l->shape.batch, chunks), sequences_range, j);
 }
 
+/* The chunk of `all` items for each of some threads; one for all where there is little work. */
+static int64_t share(int64_t all, int64_t each, int64_t times, int threads) {
+    return fac__max(1, fac__mul_or_max(each, times) < STEP_WORK ? all : fac__div_up(all, threads));
+}
+
 static fac_status run_strips(steps_job *j, int threads) {
     const fac_rnn_weights *w = &j->l->w;
     const int64_t each = w->k * w->columns * w->parts;
-    for (j->place = first_place(j); j->place.n; j->place = next_place(j, j->place)) {
-        const bool small = fac__mul_or_max(each, j->place.n) < STEP_WORK;
-        FAC_TRY(fac__parallel_for(0, w->strips, small ? w->strips : fac__div_up(w->strips, threads), strips_range, j));
-    }
+    j->place = j->from;
+    for (int64_t i = 0; i < j->steps; i++, j->place = next_place(j, j->place))
+        FAC_TRY(fac__parallel_for(0, w->strips, share(w->strips, each, j->place.n, threads), strips_range, j));
     return FAC_OK;
 }
 
@@ -389,21 +399,59 @@ static fac_status products_of_step(const layer *l, fac_rnn_place p, bool back) {
 }
 
 static fac_status run_unpacked(steps_job *j) {
-    for (fac_rnn_place p = first_place(j); p.n; p = next_place(j, p)) {
+    fac_rnn_place p = j->from;
+    for (int64_t i = 0; i < j->steps; i++, p = next_place(j, p)) {
         FAC_TRY(products_of_step(j->l, p, j->back));
         j->part(j->l, p, 0, p.n, 0, j->l->w.strips);
     }
     return FAC_OK;
 }
 
-static fac_status run_steps(const layer *l, bool back) {
-    steps_job j = {.l = l, .back = back, .part = back ? backward_part : forward_part};
-    if (!l->w.packed) return run_unpacked(&j);
+static fac_status run_some(steps_job *j) {
+    const layer *l = j->l;
+    if (!l->w.packed) return run_unpacked(j);
     const int threads = threads_now();
     const int64_t bytes = fac__mul_or_max(l->w.k * l->w.columns * l->w.parts, fac__dtype_size(l->dtype));
     if (l->projected || threads == 1 || (bytes <= CACHED_BYTES && l->shape.batch >= FEW_SEQUENCES * threads))
-        return run_sequences(&j, threads);
-    return run_strips(&j, threads);
+        return run_sequences(j, threads);
+    return run_strips(j, threads);
+}
+
+static fac_status input_range(void *ctx, int64_t begin, int64_t end) {
+    const layer *l = ctx;
+    fac_rnn_step s = {.action = FAC_RNN_SUM, .w = &l->w_input, .end = l->w_input.strips, .rows = end - begin};
+    s.units = l->shape.units;
+    s.a = rows_of(l->x, begin);
+    s.gates = rows_of(l->sums, begin);
+    s.given = (fac_rnn_rows){l->bias.at, 0};
+    l->kernels->step(&s);
+    return FAC_OK;
+}
+
+/* Some steps, after the sums of their inputs. */
+static fac_status run_with_inputs(steps_job *j) {
+    const layer *l = j->l;
+    const int64_t width = l->shape.parts * l->shape.units, each = l->w_input.k * width;
+    const int64_t most = fac__max(SUMS_ROWS, SUMS_BYTES / (width * item(l->sums)));
+    while (j->from.n) {
+        fac_rnn_place next = j->from;
+        int64_t first = next.at, end = next.at;
+        for (j->steps = 0; next.n && end - first < most; j->steps++, next = next_place(j, next)) {
+            first = fac__min(first, next.at);
+            end = fac__max(end, next.at + next.n);
+        }
+        FAC_TRY(fac__parallel_for(first, end, share(end - first, each, end - first, threads_now()), input_range,
+                                  (void *)l));
+        FAC_TRY(run_some(j));
+        j->from = next;
+    }
+    return FAC_OK;
+}
+
+static fac_status run_steps(const layer *l, bool back) {
+    steps_job j = {.l = l, .back = back, .part = back ? backward_part : forward_part, .steps = l->shape.steps};
+    j.from = back ? finish(l) : start(l);
+    return !back && l->w_input.packed ? run_with_inputs(&j) : run_some(&j);
 }
 
 /* ---- the forward operator -------------------------------------------------------------------------------------------------------- */
@@ -449,6 +497,8 @@ static void place_forward(layer *l, pieces *p) {
         l->w = piece_weights(l, p, s->state, s->units, s->parts);
     else
         l->products = piece_matrix(l->sums_dtype, p, s->batch, s->parts * s->units);
+    if (packs(s) && s->inputs / l->kernels->depth <= STRIP_BYTES / FAC_RNN_STRIP_BYTES)
+        l->w_input = piece_weights(l, p, s->inputs, s->units, s->parts);
     if (!l->projected) return;
     l->projecting = piece_matrix(l->dtype, p, s->batch, s->units);
     l->w_project = piece_weights(l, p, s->units, s->state, 1);
@@ -476,10 +526,12 @@ static fac_status forward(layer *l) {
     const fac_rnn_shape *s = &l->shape;
     FAC_TRY(take_scratch(l, place_forward));
     make_bias(l);
-    FAC_TRY(product_with_bias(l, s->parts * s->units, s->inputs, l->x, l->w_ih, l->bias, l->sums));
+    if (l->w_input.packed)
+        FAC_TRY(pack(l, &l->w_input, l->w_ih.at, 1, s->inputs));
+    else
+        FAC_TRY(product_with_bias(l, s->parts * s->units, s->inputs, l->x, l->w_ih, l->bias, l->sums));
     if (l->w.packed) FAC_TRY(pack(l, &l->w, l->w_hh.at, 1, s->state));
     if (l->projected) FAC_TRY(pack(l, &l->w_project, l->w_hr.at, 1, s->units));
-    l->bias = from_column(l->bias, s->parts * s->units);
     return run_steps(l, false);
 }
 

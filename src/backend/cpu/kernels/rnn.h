@@ -19,6 +19,7 @@ typedef struct fac_rnn_weights {
 
 /* What is done with a row of products t. */
 typedef enum fac_rnn_action {
+    FAC_RNN_SUM,  /* gates = t + given, a bias */
     FAC_RNN_ADD,  /* out = t + given */
     FAC_RNN_TANH, /* out = tanh(gates + t) */
     FAC_RNN_RELU, /* out = max(0, gates + t) */

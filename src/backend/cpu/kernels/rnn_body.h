@@ -82,6 +82,15 @@ static const N(tile_fn) N(tiles)[2][MR] = {
     static inline __attribute__((always_inline)) void N(name)(const fac_rnn_step *s, int64_t i, int64_t at, int64_t n, \
                                                               const T *t, int64_t ts)
 
+CELL(cell_sum) {
+    T *gates = ROW(gates, i);
+    const T *bias = ROW(given, i);
+    for (int64_t g = 0; g < s->w->parts; g++) {
+        FAC_IVDEP
+        for (int64_t j = 0; j < n; j++) gates[g * s->units + j] = bias[g * s->units + j] + t[g * ts + j];
+    }
+}
+
 CELL(cell_add) {
     (void)ts;
     E *out = SHORT(out, i);
@@ -206,6 +215,7 @@ CELL(cell_gru_back) {
 static inline __attribute__((always_inline)) void N(cell_of)(const fac_rnn_step *s, int64_t i, int64_t at, int64_t n,
                                                              const T *t, int64_t ts) {
     switch (s->action) {
+    case FAC_RNN_SUM: N(cell_sum)(s, i, at, n, t, ts); break;
     case FAC_RNN_ADD: N(cell_add)(s, i, at, n, t, ts); break;
     case FAC_RNN_TANH: N(cell_tanh)(s, i, at, n, t, ts); break;
     case FAC_RNN_RELU: N(cell_relu)(s, i, at, n, t, ts); break;
