@@ -26,7 +26,8 @@ static inline double tanh_f64(double x) { return FAC_SIMD(tanh, f64)(x); }
 #define WITH_WORDS
 #define DEPTH 1
 #define GET(x) (x)
-#define PUT(x) (x)
+#define OPEN(name, at) E *name = (at);
+#define CLOSE(name, at)
 #define W E
 #define PART WORD
 #define WORD_OF(first, second) (first)
@@ -63,7 +64,8 @@ static inline double tanh_f64(double x) { return FAC_SIMD(tanh, f64)(x); }
 #undef WITH_WORDS
 #undef DEPTH
 #undef GET
-#undef PUT
+#undef OPEN
+#undef CLOSE
 #undef W
 #undef PART
 #undef WORD_OF
@@ -76,16 +78,48 @@ static inline double tanh_f64(double x) { return FAC_SIMD(tanh, f64)(x); }
 #undef TURN
 #undef N
 
+#define WITH_WORDS __attribute__((target("avx512bf16")))
+
+/* What is rounded to bf16 need not be exact in f32: tanh within 2^-21 up to 6, where it begins to be constant, 1e-5 below its limit (a
+   minimax fit of two polynomials), and the logistic function, of a shorter exponential, within 2^-18. */
+static inline float tanh_bf16(float x) {
+    const float low = x < -6 ? -6 : x, y = low > 6 ? 6 : low, s = y * y;
+    float p = 0x1.329c86p-18f, q = 0x1.4848ecp-13f;
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.3b1f54p-9f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.fd978cp-4f);
+    p = FAC_ISA_NAME(fac__mad)(p, s, 0x1.fffff6p-1f);
+    q = FAC_ISA_NAME(fac__mad)(q, s, 0x1.62cd76p-6f);
+    q = FAC_ISA_NAME(fac__mad)(q, s, 0x1.d4ba8ep-2f);
+    q = FAC_ISA_NAME(fac__mad)(q, s, 1);
+    return y * p / q;
+}
+static inline float sigmoid_bf16(float x) {
+    const float low = x < -60 ? -60 : x, y = low > 60 ? 60 : low, magic = 0x1.8p+23f;
+    union {
+        float f;
+        uint32_t bits;
+    } n, scale;
+    n.f = FAC_ISA_NAME(fac__mad)(y, -0x1.715476p+0f, magic);
+    const float r = FAC_ISA_NAME(fac__mad)(y, -0x1.715476p+0f, magic - n.f);
+    float p = 0x1.3997d4p-7f;
+    p = FAC_ISA_NAME(fac__mad)(p, r, 0x1.ca1442p-5f);
+    p = FAC_ISA_NAME(fac__mad)(p, r, 0x1.ec06dap-3f);
+    p = FAC_ISA_NAME(fac__mad)(p, r, 0x1.62e0dcp-1f);
+    p = FAC_ISA_NAME(fac__mad)(p, r, 0x1.ffffe8p-1f);
+    scale.bits = (n.bits << 23) + 0x3f800000u;
+    return 1 / FAC_ISA_NAME(fac__mad)(p, scale.f, 1);
+}
+
 static inline float get_bf16(uint16_t x) {
     const uint32_t bits = (uint32_t)x << 16;
     float y;
     memcpy(&y, &bits, sizeof y);
     return y;
 }
-static inline uint16_t put_bf16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return (uint16_t)((x == x ? bits + 0x7fff + (bits >> 16 & 1) : bits | 0x400000) >> 16);
+/* n <= 16 of them. */
+WITH_WORDS static inline __attribute__((always_inline)) void put_bf16(uint16_t *to, const float *from, int64_t n) {
+    const __m256i y = (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(from));
+    _mm256_mask_storeu_epi16(to, (__mmask16)((1u << n) - 1), y);
 }
 static inline fac_vf32 pair_at(const uint16_t *p) {
     uint32_t pair;
@@ -93,12 +127,10 @@ static inline fac_vf32 pair_at(const uint16_t *p) {
     return (fac_vf32)_mm512_set1_epi32((int)pair);
 }
 
-#define tanh_bf16 tanh_f32
-#define sigmoid_bf16 sigmoid_f32
-#define WITH_WORDS __attribute__((target("avx512bf16")))
 #define DEPTH 2
 #define GET get_bf16
-#define PUT put_bf16
+#define OPEN(name, at) T name[LANES];
+#define CLOSE(name, at) put_bf16(at, name, n);
 #define W uint32_t
 #define WORD pair_at
 #define PART(at) (fac_vf32) _mm512_set1_epi32(*(at))

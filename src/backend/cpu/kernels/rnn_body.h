@@ -1,5 +1,5 @@
-/* The loops of rnn.h in one element type E, summed and kept in T. Included by rnn.isa.c with E, T, V, LANES, GET and PUT between E and T,
-   TURN, and the naming macro N(name). Products go by words of DEPTH elements of a row: W, WORD, PART and MULTIPLY_ADD say what these
+/* The loops of rnn.h in one element type E, summed and kept in T. Included by rnn.isa.c with E, T, V, LANES, TURN and the naming macro
+   N(name). GET widens an element; what is between OPEN(name, at) and CLOSE(name, at) has an array `name` of T to put elements in. Products go by words of DEPTH elements of a row: W, WORD, PART and MULTIPLY_ADD say what these
    are, and WITH_WORDS which instructions they need.
 
    A tile is MR rows by one strip: MR x 4 accumulators stay in registers, a strip is read front to back, and rows are read where
@@ -74,13 +74,13 @@ static const N(tile_fn) N(tiles)[2][MR] = {
 #endif
 };
 
-/* ---- cells: one row, n units from `at` on; part g of t is at t + g * ts ------------------------------------------------ */
+/* ---- cells: one row, n <= LANES units from `at` on; part g of t is at t + g * ts ---------------------------------------- */
 
 #define ROW(field, i) ((T *)s->field.at + (i)*s->field.step + at)
 #define SHORT(field, i) ((E *)s->field.at + (i)*s->field.step + at)
-#define CELL(name)                                                                                                     \
-    static inline __attribute__((always_inline)) void N(name)(const fac_rnn_step *s, int64_t i, int64_t at, int64_t n, \
-                                                              const T *t, int64_t ts)
+#define CELL(name)                                                                                      \
+    WITH_WORDS static inline __attribute__((always_inline)) void N(name)(const fac_rnn_step *s, int64_t i, \
+                                                                         int64_t at, int64_t n, const T *t, int64_t ts)
 
 CELL(cell_sum) {
     T *gates = ROW(gates, i);
@@ -93,36 +93,39 @@ CELL(cell_sum) {
 
 CELL(cell_add) {
     (void)ts;
-    E *out = SHORT(out, i);
     const E *given = s->given.at ? SHORT(given, i) : NULL;
+    OPEN(out, SHORT(out, i))
     FAC_IVDEP
-    for (int64_t j = 0; j < n; j++) out[j] = PUT(given ? GET(given[j]) + t[j] : t[j]);
+    for (int64_t j = 0; j < n; j++) out[j] = given ? GET(given[j]) + t[j] : t[j];
+    CLOSE(out, SHORT(out, i))
 }
 
 CELL(cell_tanh) {
     (void)ts;
     const T *sums = ROW(gates, i);
-    E *out = SHORT(out, i);
+    OPEN(out, SHORT(out, i))
     FAC_IVDEP
-    for (int64_t j = 0; j < n; j++) out[j] = PUT(N(tanh)(sums[j] + t[j]));
+    for (int64_t j = 0; j < n; j++) out[j] = N(tanh)(sums[j] + t[j]);
+    CLOSE(out, SHORT(out, i))
 }
 
 CELL(cell_relu) {
     (void)ts;
     const T *sums = ROW(gates, i);
-    E *out = SHORT(out, i);
+    OPEN(out, SHORT(out, i))
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T x = sums[j] + t[j];
-        out[j] = PUT(x < 0 ? 0 : x);
+        out[j] = x < 0 ? 0 : x;
     }
+    CLOSE(out, SHORT(out, i))
 }
 
 CELL(cell_lstm) {
     T *gates = ROW(gates, i), *cell = ROW(cell, i);
-    E *out = SHORT(out, i);
     const T *prev = ROW(prev, i);
     const int64_t h = s->units;
+    OPEN(out, SHORT(out, i))
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T in = N(sigmoid)(gates[j] + t[j]), keep = N(sigmoid)(gates[h + j] + t[ts + j]);
@@ -133,16 +136,17 @@ CELL(cell_lstm) {
         gates[2 * h + j] = new;
         gates[3 * h + j] = show;
         cell[j] = c;
-        out[j] = PUT(show * N(tanh)(c));
+        out[j] = show * N(tanh)(c);
     }
+    CLOSE(out, SHORT(out, i))
 }
 
 CELL(cell_gru) {
     T *gates = ROW(gates, i);
-    E *out = SHORT(out, i);
     const E *prev = SHORT(prev, i);
     const T *bias = ROW(given, i);
     const int64_t h = s->units;
+    OPEN(out, SHORT(out, i))
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T reset = N(sigmoid)(gates[j] + t[j]), keep = N(sigmoid)(gates[h + j] + t[ts + j]);
@@ -151,88 +155,115 @@ CELL(cell_gru) {
         gates[h + j] = keep;
         gates[2 * h + j] = new;
         gates[3 * h + j] = of_h;
-        out[j] = PUT(new + keep *(GET(prev[j]) - new));
+        out[j] = new + keep *(GET(prev[j]) - new);
     }
+    CLOSE(out, SHORT(out, i))
 }
 
 CELL(cell_tanh_back) {
     (void)ts;
-    E *slopes = SHORT(slopes, i);
     const E *out = SHORT(out, i), *given = SHORT(given, i);
+    OPEN(slopes, SHORT(slopes, i))
     FAC_IVDEP
-    for (int64_t j = 0; j < n; j++) slopes[j] = PUT((GET(given[j]) + t[j]) * (1 - GET(out[j]) * GET(out[j])));
+    for (int64_t j = 0; j < n; j++) slopes[j] = (GET(given[j]) + t[j]) * (1 - GET(out[j]) * GET(out[j]));
+    CLOSE(slopes, SHORT(slopes, i))
 }
 
 CELL(cell_relu_back) {
     (void)ts;
-    E *slopes = SHORT(slopes, i);
     const E *out = SHORT(out, i), *given = SHORT(given, i);
+    OPEN(slopes, SHORT(slopes, i))
     FAC_IVDEP
-    for (int64_t j = 0; j < n; j++) slopes[j] = PUT(GET(out[j]) > 0 ? GET(given[j]) + t[j] : 0);
+    for (int64_t j = 0; j < n; j++) slopes[j] = GET(out[j]) > 0 ? GET(given[j]) + t[j] : 0;
+    CLOSE(slopes, SHORT(slopes, i))
 }
 
 CELL(cell_lstm_back) {
-    E *slopes = SHORT(slopes, i), *out = s->out.at ? SHORT(out, i) : NULL;
     T *carry = ROW(carry, i);
     const T *gates = ROW(gates, i), *cell = ROW(cell, i), *prev = ROW(prev, i);
     const E *given = SHORT(given, i);
     const int64_t h = s->units;
+    if (s->out.at) {
+        OPEN(out, SHORT(out, i))
+        FAC_IVDEP
+        for (int64_t j = 0; j < n; j++) out[j] = gates[3 * h + j] * N(tanh)(cell[j]);
+        CLOSE(out, SHORT(out, i))
+    }
+    E *slopes = SHORT(slopes, i);
+    OPEN(of_in, slopes)
+    OPEN(of_keep, slopes + h)
+    OPEN(of_new, slopes + 2 * h)
+    OPEN(of_show, slopes + 3 * h)
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T in = gates[j], keep = gates[h + j], new = gates[2 * h + j], show = gates[3 * h + j];
         const T dh = GET(given[j]) + t[j], c = N(tanh)(cell[j]), dc = carry[j] + dh * show * (1 - c * c);
-        slopes[j] = PUT(dc * new *(in * (1 - in)));
-        slopes[h + j] = PUT(dc * prev[j] * (keep * (1 - keep)));
-        slopes[2 * h + j] = PUT(dc * in * (1 - new *new));
-        slopes[3 * h + j] = PUT(dh * c * (show * (1 - show)));
+        of_in[j] = dc * new *(in * (1 - in));
+        of_keep[j] = dc * prev[j] * (keep * (1 - keep));
+        of_new[j] = dc * in * (1 - new *new);
+        of_show[j] = dh * c * (show * (1 - show));
         carry[j] = dc * keep;
-        if (out) out[j] = PUT(show * c);
     }
+    CLOSE(of_in, slopes)
+    CLOSE(of_keep, slopes + h)
+    CLOSE(of_new, slopes + 2 * h)
+    CLOSE(of_show, slopes + 3 * h)
 }
 
 CELL(cell_gru_back) {
-    E *slopes = SHORT(slopes, i);
     T *carry = ROW(carry, i);
     const T *gates = ROW(gates, i);
     const E *prev = SHORT(prev, i), *given = SHORT(given, i);
     const int64_t h = s->units;
+    E *slopes = SHORT(slopes, i);
+    OPEN(of_new, slopes)
+    OPEN(of_reset, slopes + h)
+    OPEN(of_keep, slopes + 2 * h)
+    OPEN(of_both, slopes + 3 * h)
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T reset = gates[j], keep = gates[h + j], new = gates[2 * h + j], of_h = gates[3 * h + j];
         const T dh = GET(given[j]) + t[j] + carry[j], dn = dh * (1 - keep) * (1 - new *new);
-        slopes[j] = PUT(dn);
-        slopes[h + j] = PUT(dn * of_h * (reset * (1 - reset)));
-        slopes[2 * h + j] = PUT(dh * (GET(prev[j]) - new) * (keep * (1 - keep)));
-        slopes[3 * h + j] = PUT(dn * reset);
+        of_new[j] = dn;
+        of_reset[j] = dn * of_h * (reset * (1 - reset));
+        of_keep[j] = dh * (GET(prev[j]) - new) * (keep * (1 - keep));
+        of_both[j] = dn * reset;
         carry[j] = dh * keep;
     }
+    CLOSE(of_new, slopes)
+    CLOSE(of_reset, slopes + h)
+    CLOSE(of_keep, slopes + 2 * h)
+    CLOSE(of_both, slopes + 3 * h)
 }
 #undef CELL
 #undef ROW
 #undef SHORT
 
-/* `n` is constant where whole vectors are met. */
-static inline __attribute__((always_inline)) void N(cell_of)(const fac_rnn_step *s, int64_t i, int64_t at, int64_t n,
-                                                             const T *t, int64_t ts) {
+/* Rows [i, i + rows), those of t `step` apart. `n` is constant where whole vectors are met. */
+WITH_WORDS static inline __attribute__((always_inline)) void N(cells_of)(const fac_rnn_step *s, int64_t i, int64_t rows, int64_t at,
+                                                              int64_t n, const T *t, int64_t step, int64_t ts) {
+#define EACH(cell)                                                                        \
+    for (int64_t r = 0; r < rows; r++) N(cell)(s, i + r, at, n, t + r * step, ts); \
+    break
     switch (s->action) {
-    case FAC_RNN_SUM: N(cell_sum)(s, i, at, n, t, ts); break;
-    case FAC_RNN_ADD: N(cell_add)(s, i, at, n, t, ts); break;
-    case FAC_RNN_TANH: N(cell_tanh)(s, i, at, n, t, ts); break;
-    case FAC_RNN_RELU: N(cell_relu)(s, i, at, n, t, ts); break;
-    case FAC_RNN_LSTM: N(cell_lstm)(s, i, at, n, t, ts); break;
-    case FAC_RNN_GRU: N(cell_gru)(s, i, at, n, t, ts); break;
-    case FAC_RNN_TANH_BACK: N(cell_tanh_back)(s, i, at, n, t, ts); break;
-    case FAC_RNN_RELU_BACK: N(cell_relu_back)(s, i, at, n, t, ts); break;
-    case FAC_RNN_LSTM_BACK: N(cell_lstm_back)(s, i, at, n, t, ts); break;
-    case FAC_RNN_GRU_BACK: N(cell_gru_back)(s, i, at, n, t, ts); break;
+    case FAC_RNN_SUM: EACH(cell_sum);
+    case FAC_RNN_ADD: EACH(cell_add);
+    case FAC_RNN_TANH: EACH(cell_tanh);
+    case FAC_RNN_RELU: EACH(cell_relu);
+    case FAC_RNN_LSTM: EACH(cell_lstm);
+    case FAC_RNN_GRU: EACH(cell_gru);
+    case FAC_RNN_TANH_BACK: EACH(cell_tanh_back);
+    case FAC_RNN_RELU_BACK: EACH(cell_relu_back);
+    case FAC_RNN_LSTM_BACK: EACH(cell_lstm_back);
+    case FAC_RNN_GRU_BACK: EACH(cell_gru_back);
     }
+#undef EACH
 }
 
-static void N(cell)(const fac_rnn_step *s, int64_t i, int64_t at, int64_t n, const T *t, int64_t ts) {
-    if (n == LANES)
-        N(cell_of)(s, i, at, LANES, t, ts);
-    else
-        N(cell_of)(s, i, at, n, t, ts);
+WITH_WORDS static void N(cells)(const fac_rnn_step *s, int64_t i, int64_t rows, int64_t at, int64_t n, const T *t,
+                                int64_t step, int64_t ts) {
+    for (; n >= LANES; n -= LANES, at += LANES, t += LANES) N(cells_of)(s, i, rows, at, LANES, t, step, ts);
+    if (n) N(cells_of)(s, i, rows, at, n, t, step, ts);
 }
 
 /* ---- a step --------------------------------------------------------------------------------------------------------------- */
@@ -242,8 +273,7 @@ static void N(step)(const fac_rnn_step *s) {
     const int64_t width = w->vectors * LANES, wide = w->parts > 1 ? LANES : width;
     if (!w->packed) {
         const int64_t at = s->first * wide, last = s->end * wide < w->columns ? s->end * wide : w->columns;
-        for (int64_t i = 0; i < s->rows; i++)
-            N(cell)(s, i, at, last - at, (const T *)s->a.at + i * s->a.step + at, w->columns);
+        N(cells)(s, 0, s->rows, at, last - at, (const T *)s->a.at + at, s->a.step, w->columns);
         return;
     }
     const int64_t words = fac__div_up(w->k, DEPTH), groups = fac__div_up(s->rows, MR), most = groups ? fac__div_up(s->rows, groups) : 1;
@@ -254,7 +284,7 @@ static void N(step)(const fac_rnn_step *s) {
         for (int64_t i = 0; i < s->rows; i += most) {
             const int64_t rows = s->rows - i < most ? s->rows - i : most;
             N(tiles)[w->vectors - 3][rows - 1](w->k, (const E *)s->a.at + i * s->a.step, s->a.step, strip, t);
-            for (int64_t r = 0; r < rows; r++) N(cell)(s, i + r, b * wide, n, t + r * width, LANES);
+            N(cells)(s, i, rows, b * wide, n, t, width, LANES);
         }
     }
 }
