@@ -266,6 +266,14 @@ WITH_WORDS static void N(cells)(const fac_rnn_step *s, int64_t i, int64_t rows, 
     if (n) N(cells_of)(s, i, rows, at, n, t, step, ts);
 }
 
+/* What a cell is going to write or read of its gates, while the product is made. */
+static inline void N(prefetch_gates)(const fac_rnn_step *s, int64_t i, int64_t rows, int64_t at) {
+    if (!s->gates.at || s->w->parts == 1) return;
+    for (int64_t r = i; r < i + rows; r++)
+        for (int64_t g = 0; g < s->w->parts; g++)
+            __builtin_prefetch((const T *)s->gates.at + r * s->gates.step + g * s->units + at, 1);
+}
+
 /* ---- a step --------------------------------------------------------------------------------------------------------------- */
 
 static void N(step)(const fac_rnn_step *s) {
@@ -283,6 +291,7 @@ static void N(step)(const fac_rnn_step *s) {
         const int64_t n = w->columns - b * wide < wide ? w->columns - b * wide : wide;
         for (int64_t i = 0; i < s->rows; i += most) {
             const int64_t rows = s->rows - i < most ? s->rows - i : most;
+            N(prefetch_gates)(s, i, rows, b * wide);
             N(tiles)[w->vectors - 3][rows - 1](w->k, (const E *)s->a.at + i * s->a.step, s->a.step, strip, t);
             N(cells)(s, i, rows, b * wide, n, t, width, LANES);
         }
