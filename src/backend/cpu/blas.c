@@ -20,7 +20,7 @@
 
 enum {
     TASK_WORK = 1 << 17, /* multiply-adds per chunk of tasks: some microseconds */
-    PACKED_ROWS = 256,   /* sides of a packed block: its panels of A stay in L2 */
+    PACKED_ROWS = 256, /* sides of a packed block: its panels of A stay in L2, which is twice as large where vectors are of 64 bytes */
     PACKED_COLS = 1024,
     PACKED_PACK = 16,            /* packing an element costs as much as so many multiply-adds */
     PACKED_WORK = 8 * TASK_WORK, /* multiply-adds that are worth a thread */
@@ -286,19 +286,24 @@ static int64_t packed_threads(const fac_gemm *g) {
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
+/* Most rows of a packed block. */
+static int64_t packed_rows(const fac_gemm *g, const fac_gemm_kernels *kern) {
+    return compute_type(g->dtype) == FAC_F32 && kern->nr_f32 >= 32 ? 2 * PACKED_ROWS : PACKED_ROWS;
+}
+
 /* Sides of a packed block: at most what suits the caches, and even. Of the cuts that give all threads as many blocks, the
    one is taken by which the busiest thread multiplies and packs least. */
 static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t *mb, int64_t *nb) {
     int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32, strips = fac__div_up(g->n, nr);
-    int64_t threads = packed_threads(g), least = INT64_MAX;
-    if (threads == 1 && g->m <= PACKED_ROWS && g->n <= PACKED_COLS) { /* a cut would only have more to pack */
+    int64_t threads = packed_threads(g), least = INT64_MAX, most = packed_rows(g, kern);
+    if (threads == 1 && g->m <= most && g->n <= PACKED_COLS) { /* a cut would only have more to pack */
         *mb = g->m;
         *nb = strips * nr;
         return;
     }
     for (int64_t cols = fac__div_up(g->n, PACKED_COLS); cols <= strips; cols *= 2) {
         int64_t step = threads / gcd(threads, g->batch * cols);
-        int64_t rows = fac__div_up(fac__div_up(g->m, PACKED_ROWS), step) * step;
+        int64_t rows = fac__div_up(fac__div_up(g->m, most), step) * step;
         int64_t m = fac__div_up(g->m, rows), n = fac__div_up(strips, cols) * nr;
         int64_t blocks = g->batch * fac__div_up(g->m, m) * fac__div_up(g->n, n);
         int64_t cost = fac__div_up(blocks, threads) * (m * n + PACKED_PACK * (m + n));
@@ -472,13 +477,13 @@ static int64_t split_bytes(const fac_gemm *g, int64_t item) {
 static int64_t block_bytes(const fac_gemm *g, int64_t item) {
     const fac_gemm_kernels *kern = kernels();
     const int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32;
-    const int64_t m = fac__min(g->m, PACKED_ROWS), n = fac__min(fac__div_up(g->n, nr) * nr, PACKED_COLS);
-    const int64_t side = fac__max(PACKED_ROWS, LIBRARY_BLOCK), width = fac__max(PACKED_COLS, LIBRARY_BLOCK);
+    const int64_t most = packed_rows(g, kern), m = fac__min(g->m, most), n = fac__min(fac__div_up(g->n, nr) * nr, PACKED_COLS);
+    const int64_t side = fac__max(most, LIBRARY_BLOCK), width = fac__max(PACKED_COLS, LIBRARY_BLOCK);
     /* What is direct is so with more than one column. */
     const int64_t rows = fac__min(fac__div_up(g->m, 16) * 16, side),
                   cols = writes_direct(g) ? nr : fac__min(fac__div_up(g->n, nr) * nr, width),
                   plane = rows * cols * item;
-    const int64_t widened = fac__is_half(g->dtype) ? widened_bytes(PACKED_ROWS, fac__min(g->k, NARROW_DEPTH)) : 0;
+    const int64_t widened = fac__is_half(g->dtype) ? widened_bytes(most, fac__min(g->k, NARROW_DEPTH)) : 0;
     return fac__workspace_round((int64_t)kern->scratch_bytes(m, n, g->k, g->dtype)) + widened +
            plane * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
 }
