@@ -35,6 +35,7 @@ enum {
     NARROW = 16,     /* columns and depth of a product of halves that are widened apart */
     NARROW_DEPTH = 64,
     HALF_PIECE = 256,         /* elements of C that are widened together */
+    PAIRS_DEPTH = 64,         /* of a row whose products are summed by pairs */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
 };
 static const int64_t longest_side = INT64_C(1)
@@ -145,6 +146,7 @@ typedef struct vector_job {
     int64_t chunks; /* tasks per batch entry */
     bool by_cols;   /* A's columns are contiguous */
     bool direct;    /* y is written where C is */
+    fac_gemv_bf16_fn *pairs; /* multiplies rows by x as it is, or NULL */
     int64_t y_bytes;
 } vector_job;
 
@@ -181,10 +183,13 @@ static void vector_task(const vector_job *job, int64_t task, char *room) {
     int64_t batch = task / job->chunks, i = task % job->chunks * job->rows, m = fac__min(job->rows, g->m - i);
     merge_target o = target_of(g, batch, i, 0);
     const bool in_pieces = g->m == 1 && fac__is_half(g->dtype) && !job->by_cols;
-    const void *x = in_pieces ? NULL : vector_x(g, batch, 0, g->k, room + job->y_bytes);
+    const void *x = in_pieces || job->pairs ? NULL : vector_x(g, batch, 0, g->k, room + job->y_bytes);
     void *y = job->direct ? o.c : room;
     const char *a = at(g->a.data, batch * g->a.batch + i * g->a.row, g->dtype);
-    if (in_pieces)
+    if (job->pairs)
+        job->pairs(m, g->k, (const uint16_t *)(const void *)a, g->a.row,
+                   (const uint16_t *)(const void *)at(g->b.data, batch * g->b.batch, g->dtype), y);
+    else if (in_pieces)
         halves_row(g, batch, a, room + job->y_bytes, y);
     else if (job->by_cols)
         kernels()->gemv_cols(g->dtype, g->k, m, a, g->a.col, x, y, false);
@@ -207,6 +212,8 @@ static fac_status run_vector(const fac_gemm *g) {
     vector_job job = {.g = g, .rows = g->m, .chunks = 1};
     merge_target o = target_of(g, 0, 0, 0);
     job.by_cols = !(g->a.col == 1 || g->k == 1);
+    if (g->dtype == FAC_BF16 && !job.by_cols && g->b.row == 1 && g->k >= PAIRS_DEPTH && fac__scalar_f64(g->alpha) == 1)
+        job.pairs = FAC_ISA_PICK(fac__gemv_bf16)();
     if (g->m * g->k > VECTOR_ELEMENTS) {
         job.rows = fac__max(VECTOR_ELEMENTS / g->k, job.by_cols ? 256 : 1);
         job.chunks = fac__div_up(g->m, job.rows);

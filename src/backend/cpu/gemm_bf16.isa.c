@@ -283,7 +283,37 @@ static void block(const fac_gemm_block *g) {
     for (int64_t p = 0; p < g->k; p += DEPTH) pass(g, pack, p, fac__min(DEPTH, g->k - p));
 }
 
+/* ---- rows times a vector ---------------------------------------------------------------------------------------------------- */
+
+/* k <= DOT products, in SUMS vectors of sums. */
+enum { DOT = 1 << 12, SUMS = 4, STEP = 2 * LANES };
+WITH_BF16 static float dot(int64_t k, const uint16_t *a, const uint16_t *b) {
+    __m512 sum[SUMS];
+    int64_t i = 0;
+    for (int u = 0; u < SUMS; u++) sum[u] = _mm512_setzero_ps();
+    for (; i + SUMS * STEP <= k; i += SUMS * STEP)
+        for (int u = 0; u < SUMS; u++)
+            sum[u] = _mm512_dpbf16_ps(sum[u], (__m512bh)_mm512_loadu_si512(a + i + u * STEP),
+                                      (__m512bh)_mm512_loadu_si512(b + i + u * STEP));
+    for (int u = 0; i < k; i += STEP, u++) {
+        const __mmask32 in = k - i >= STEP ? ~(__mmask32)0 : ((__mmask32)1 << (k - i)) - 1;
+        sum[u] = _mm512_dpbf16_ps(sum[u], (__m512bh)_mm512_maskz_loadu_epi16(in, a + i),
+                                  (__m512bh)_mm512_maskz_loadu_epi16(in, b + i));
+    }
+    return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3])));
+}
+
+static void rows(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *x, float *y) {
+    for (int64_t i = 0; i < m; i++, a += lda) {
+        double sum = 0;
+        for (int64_t p = 0; p < k; p += DOT) sum += (double)dot(fac__min(DOT, k - p), a + p, x + p);
+        y[i] = (float)sum;
+    }
+}
+
 fac_gemm_block_fn *FAC_ISA_NAME(fac__gemm_bf16)(void) { return fac__cpu_bf16 ? block : NULL; }
+fac_gemv_bf16_fn *FAC_ISA_NAME(fac__gemv_bf16)(void) { return fac__cpu_bf16 ? rows : NULL; }
 #else
 fac_gemm_block_fn *FAC_ISA_NAME(fac__gemm_bf16)(void) { return NULL; }
+fac_gemv_bf16_fn *FAC_ISA_NAME(fac__gemv_bf16)(void) { return NULL; }
 #endif
