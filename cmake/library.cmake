@@ -85,6 +85,9 @@ if(CMAKE_C_COMPILER_ID STREQUAL GNU)
     set(facula_fft_tune "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,facula_avx512>:-mtune=skylake-avx512>")
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cpu/fft/fft.isa.c PROPERTIES
         COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2;-fno-tree-vectorize;${facula_fft_tune}>")
+    # Whose loops are as long as a vector.
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/backend/cpu/kernels/rnn.isa.c PROPERTIES
+        COMPILE_OPTIONS "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,facula_avx512>:-mprefer-vector-width=512>")
 endif()
 if(facula_isa_sources)
     foreach(isa IN LISTS facula_isas)

@@ -412,6 +412,38 @@ static void blas_what_is_added_has_the_bits_of_a_copy_in_c(void **unused) {
         }
 }
 
+/* A row is added to products of bf16, in C of bf16 and of f32. */
+static void blas_what_is_added_to_bf16_has_the_bits_of_a_copy_in_c(void **unused) {
+    (void)unused;
+    static const int64_t sides[][3] = {{2, 2, 1}, {20, 40, 30}, {600, 70, 33}, {15, 33, 600}};
+    static const fac_dtype kinds[] = {FAC_BF16, FAC_F32};
+    for (size_t s = 0; s < FAC_COUNT(sides); s++)
+        for (size_t d = 0; d < FAC_COUNT(kinds); d++) {
+            const int64_t m = sides[s][0], n = sides[s][1], k = sides[s][2];
+            const size_t row = (size_t)n * fac_dtype_size(kinds[d]);
+            void *a = filled(FAC_BF16, m * k), *b = filled(FAC_BF16, k * n), *from = filled(kinds[d], n);
+            char *copied = filled(kinds[d], m * n), *added = filled(kinds[d], m * n);
+            for (int64_t i = 0; i < m; i++) memcpy(copied + (size_t)i * row, from, row);
+            fac_gemm g = {.dtype = FAC_BF16, .c_dtype = kinds[d], .batch = 1, .m = m, .n = n, .k = k, .c = copied};
+            g.a = (fac_gemm_matrix){a, k, 1, 0, false};
+            g.b = (fac_gemm_matrix){b, n, 1, 0, false};
+            g.c_row = n;
+            g.c_col = 1;
+            g.alpha = g.beta = fac_scalar_i_(1);
+            assert_true(fac__gemm_takes_from(&g));
+            assert_int_equal(fac__gemm(&g), FAC_OK);
+            g.c = added;
+            g.from = from;
+            assert_int_equal(fac__gemm(&g), FAC_OK);
+            assert_memory_equal(added, copied, (size_t)m * row);
+            free(a);
+            free(b);
+            free(from);
+            free(copied);
+            free(added);
+        }
+}
+
 static void blas_what_is_added_is_refused_where_c_is_read(void **unused) {
     (void)unused;
     static const struct {
@@ -419,7 +451,7 @@ static void blas_what_is_added_is_refused_where_c_is_read(void **unused) {
         int64_t m, n, k;
         layout c;
         int beta;
-    } cases[] = {{FAC_BF16, 20, 40, 30, ROWS, 1}, {FAC_C64, 20, 40, 30, ROWS, 1},    {FAC_I32, 20, 40, 30, ROWS, 1},
+    } cases[] = {{FAC_BF16, 20, 40, 30, COLUMNS, 1}, {FAC_C64, 20, 40, 30, ROWS, 1},    {FAC_I32, 20, 40, 30, ROWS, 1},
                  {FAC_F32, 20, 40, 0, ROWS, 1},   {FAC_F32, 1, 40, 30, ROWS, 1},     {FAC_F32, 20, 1, 30, ROWS, 1},
                  {FAC_F32, 20, 40, 30, ROWS, 2},  {FAC_F32, 20, 40, 30, COLUMNS, 1}, {FAC_F32, 64, 64, 9000, ROWS, 1}};
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
@@ -448,4 +480,5 @@ FAC_TEST_MAIN(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_alpha_and_b
               FAC_TEST(blas_bits_of_depth_1_do_not_depend_on_columns),
               FAC_TEST(blas_rounded_factors_are_the_same_in_all_strides),
               FAC_TEST(blas_what_is_added_has_the_bits_of_a_copy_in_c),
+              FAC_TEST(blas_what_is_added_to_bf16_has_the_bits_of_a_copy_in_c),
               FAC_TEST(blas_what_is_added_is_refused_where_c_is_read), FAC_TEST(blas_bool_is_refused))

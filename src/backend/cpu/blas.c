@@ -20,7 +20,7 @@
 
 enum {
     TASK_WORK = 1 << 17, /* multiply-adds per chunk of tasks: some microseconds */
-    PACKED_ROWS = 256,   /* sides of a packed block: its panels of A stay in L2 */
+    PACKED_ROWS = 256, /* sides of a packed block: its panels of A stay in L2, which is twice as large where vectors are of 64 bytes */
     PACKED_COLS = 1024,
     PACKED_PACK = 16,            /* packing an element costs as much as so many multiply-adds */
     PACKED_WORK = 8 * TASK_WORK, /* multiply-adds that are worth a thread */
@@ -35,6 +35,7 @@ enum {
     NARROW = 16,     /* columns and depth of a product of halves that are widened apart */
     NARROW_DEPTH = 64,
     HALF_PIECE = 256,         /* elements of C that are widened together */
+    PAIRS_DEPTH = 64,         /* of a row whose products are summed by pairs */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
 };
 static const int64_t longest_side = INT64_C(1)
@@ -145,6 +146,7 @@ typedef struct vector_job {
     int64_t chunks; /* tasks per batch entry */
     bool by_cols;   /* A's columns are contiguous */
     bool direct;    /* y is written where C is */
+    fac_gemv_bf16_fn *pairs; /* multiplies rows by x as it is, or NULL */
     int64_t y_bytes;
 } vector_job;
 
@@ -181,10 +183,13 @@ static void vector_task(const vector_job *job, int64_t task, char *room) {
     int64_t batch = task / job->chunks, i = task % job->chunks * job->rows, m = fac__min(job->rows, g->m - i);
     merge_target o = target_of(g, batch, i, 0);
     const bool in_pieces = g->m == 1 && fac__is_half(g->dtype) && !job->by_cols;
-    const void *x = in_pieces ? NULL : vector_x(g, batch, 0, g->k, room + job->y_bytes);
+    const void *x = in_pieces || job->pairs ? NULL : vector_x(g, batch, 0, g->k, room + job->y_bytes);
     void *y = job->direct ? o.c : room;
     const char *a = at(g->a.data, batch * g->a.batch + i * g->a.row, g->dtype);
-    if (in_pieces)
+    if (job->pairs)
+        job->pairs(m, g->k, (const uint16_t *)(const void *)a, g->a.row,
+                   (const uint16_t *)(const void *)at(g->b.data, batch * g->b.batch, g->dtype), y);
+    else if (in_pieces)
         halves_row(g, batch, a, room + job->y_bytes, y);
     else if (job->by_cols)
         kernels()->gemv_cols(g->dtype, g->k, m, a, g->a.col, x, y, false);
@@ -207,6 +212,8 @@ static fac_status run_vector(const fac_gemm *g) {
     vector_job job = {.g = g, .rows = g->m, .chunks = 1};
     merge_target o = target_of(g, 0, 0, 0);
     job.by_cols = !(g->a.col == 1 || g->k == 1);
+    if (g->dtype == FAC_BF16 && !job.by_cols && g->b.row == 1 && g->k >= PAIRS_DEPTH && fac__scalar_f64(g->alpha) == 1)
+        job.pairs = FAC_ISA_PICK(fac__gemv_bf16)();
     if (g->m * g->k > VECTOR_ELEMENTS) {
         job.rows = fac__max(VECTOR_ELEMENTS / g->k, job.by_cols ? 256 : 1);
         job.chunks = fac__div_up(g->m, job.rows);
@@ -286,19 +293,24 @@ static int64_t packed_threads(const fac_gemm *g) {
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
+/* Most rows of a packed block. */
+static int64_t packed_rows(const fac_gemm *g, const fac_gemm_kernels *kern) {
+    return compute_type(g->dtype) == FAC_F32 && kern->nr_f32 >= 32 ? 2 * PACKED_ROWS : PACKED_ROWS;
+}
+
 /* Sides of a packed block: at most what suits the caches, and even. Of the cuts that give all threads as many blocks, the
    one is taken by which the busiest thread multiplies and packs least. */
 static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t *mb, int64_t *nb) {
     int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32, strips = fac__div_up(g->n, nr);
-    int64_t threads = packed_threads(g), least = INT64_MAX;
-    if (threads == 1 && g->m <= PACKED_ROWS && g->n <= PACKED_COLS) { /* a cut would only have more to pack */
+    int64_t threads = packed_threads(g), least = INT64_MAX, most = packed_rows(g, kern);
+    if (threads == 1 && g->m <= most && g->n <= PACKED_COLS) { /* a cut would only have more to pack */
         *mb = g->m;
         *nb = strips * nr;
         return;
     }
     for (int64_t cols = fac__div_up(g->n, PACKED_COLS); cols <= strips; cols *= 2) {
         int64_t step = threads / gcd(threads, g->batch * cols);
-        int64_t rows = fac__div_up(fac__div_up(g->m, PACKED_ROWS), step) * step;
+        int64_t rows = fac__div_up(fac__div_up(g->m, most), step) * step;
         int64_t m = fac__div_up(g->m, rows), n = fac__div_up(strips, cols) * nr;
         int64_t blocks = g->batch * fac__div_up(g->m, m) * fac__div_up(g->n, n);
         int64_t cost = fac__div_up(blocks, threads) * (m * n + PACKED_PACK * (m + n));
@@ -472,13 +484,13 @@ static int64_t split_bytes(const fac_gemm *g, int64_t item) {
 static int64_t block_bytes(const fac_gemm *g, int64_t item) {
     const fac_gemm_kernels *kern = kernels();
     const int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32;
-    const int64_t m = fac__min(g->m, PACKED_ROWS), n = fac__min(fac__div_up(g->n, nr) * nr, PACKED_COLS);
-    const int64_t side = fac__max(PACKED_ROWS, LIBRARY_BLOCK), width = fac__max(PACKED_COLS, LIBRARY_BLOCK);
+    const int64_t most = packed_rows(g, kern), m = fac__min(g->m, most), n = fac__min(fac__div_up(g->n, nr) * nr, PACKED_COLS);
+    const int64_t side = fac__max(most, LIBRARY_BLOCK), width = fac__max(PACKED_COLS, LIBRARY_BLOCK);
     /* What is direct is so with more than one column. */
     const int64_t rows = fac__min(fac__div_up(g->m, 16) * 16, side),
                   cols = writes_direct(g) ? nr : fac__min(fac__div_up(g->n, nr) * nr, width),
                   plane = rows * cols * item;
-    const int64_t widened = fac__is_half(g->dtype) ? widened_bytes(PACKED_ROWS, fac__min(g->k, NARROW_DEPTH)) : 0;
+    const int64_t widened = fac__is_half(g->dtype) ? widened_bytes(most, fac__min(g->k, NARROW_DEPTH)) : 0;
     return fac__workspace_round((int64_t)kern->scratch_bytes(m, n, g->k, g->dtype)) + widened +
            plane * (fac_dtype_is_complex(g->dtype) ? 2 : 1);
 }
@@ -510,9 +522,8 @@ bool fac__gemm_takes_from(const fac_gemm *request) {
     fac_gemm g = *request;
     if (!g.c_dtype) g.c_dtype = g.dtype;
     int64_t mb, nb, work;
-    const bool in_place =
-        g.dtype == FAC_F32 || g.dtype == FAC_F64 ? writes_direct(&g) : fac__is_half(g.dtype) && g.c_col == 1;
-    return count_work(&g, &work) && in_place && g.c_dtype == g.dtype && g.m > 1 && g.n > 1 && g.k > 0 &&
+    const bool in_place = fac__is_half(g.c_dtype) ? g.c_col == 1 : writes_direct(&g);
+    return count_work(&g, &work) && in_place && g.m > 1 && g.n > 1 && g.k > 0 &&
            split_parts(&g) == 1 && !use_library(&g, &mb, &nb);
 }
 

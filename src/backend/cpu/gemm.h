@@ -56,4 +56,8 @@ FAC_ISA_DECLARE(const fac_gemm_kernels *, fac__gemm_kernels, (void));
    processor has no dot products of these. */
 FAC_ISA_DECLARE(fac_gemm_block_fn *, fac__gemm_bf16, (void));
 
+/* As gemv_rows, of a bf16 x. NULL likewise. */
+typedef void fac_gemv_bf16_fn(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *x, float *y);
+FAC_ISA_DECLARE(fac_gemv_bf16_fn *, fac__gemv_bf16, (void));
+
 #endif

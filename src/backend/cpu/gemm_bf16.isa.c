@@ -37,7 +37,11 @@ WITH_BF16 __attribute__((always_inline)) static inline void tile(const int rows,
                                                                  const uint32_t *b, const corner *o) {
     __m512 acc[MR][2];
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) acc[i][0] = acc[i][1] = _mm512_setzero_ps();
+    for (int i = 0; i < rows; i++) {
+        __builtin_prefetch(o->c + i * o->ldc, 1);
+        __builtin_prefetch(o->c + i * o->ldc + LANES, 1);
+        acc[i][0] = acc[i][1] = _mm512_setzero_ps();
+    }
     for (int64_t p = 0; p < pairs; p++, a += rows, b += NR) {
         const __m512bh b0 = (__m512bh)_mm512_loadu_si512(b), b1 = (__m512bh)_mm512_loadu_si512(b + LANES);
 #pragma GCC unroll 16
@@ -174,30 +178,45 @@ static inline __attribute__((always_inline)) void turn(uint32_t *dst, const uint
     for (int p = 0; p < 16; p++) memcpy(dst + p * ld, &v[p], sizeof v[p]);
 }
 
+/* Panels or strips of `ld` columns side by side, from memory that runs along the columns: long runs of it are read at once, and rows
+   further on fetched, as these lie too far apart for the hardware to guess them. Zeros beyond `width`. */
+static void pack_side_by_side(uint32_t *dst, const uint16_t *src, int64_t ps, int64_t width, int ld, int64_t depth) {
+    enum { AHEAD = 8 };
+    const int64_t pairs = fac__div_up(depth, 2);
+    for (int64_t p = 0; p < pairs; p++, dst += ld) {
+        const uint16_t *x = src + 2 * p * ps, *y = x + ps;
+        const bool both = 2 * p + 1 < depth;
+        uint32_t *to = dst;
+        for (int64_t c = 0; c < width; c += ld, x += ld, y += ld, to += ld * pairs)
+            for (int i = 0; i < ld; i += LANES) {
+                const __mmask16 in = lanes_of(width - c - i) & lanes_of(ld - i);
+                __builtin_prefetch(x + AHEAD * ps + i);
+                __builtin_prefetch(y + AHEAD * ps + i);
+                const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(in, x + i)),
+                              high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(both ? in : 0, y + i));
+                _mm512_mask_storeu_epi32(to + i, lanes_of(ld - i), _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
+            }
+    }
+}
+
 /* dst[p*ld + i] = src[i*is + 2p*ps] and src[i*is + (2p + 1)*ps] for i < width, zeros for i in [width, ld). May write 16 elements past
    the end. alpha is 1. */
 static void pack_bf16(uint32_t *dst, const char *from, int64_t is, int64_t ps, int width, int ld, int64_t depth,
                       float alpha) {
-    (void)alpha;
+    (void)alpha; /* 1 */
     const uint16_t *src = (const uint16_t *)(const void *)from;
     int64_t p = 0;
     const int64_t pairs = fac__div_up(depth, 2);
     if (ps == 1 && is != 1)
         for (; 2 * (p + 16) <= depth; p += 16)
-            for (int i = (ld - 1) / 16 * 16; i >= 0; i -= 16) /* what a store has too much is mended by the next */
+            for (int i = (ld - 1) / 16 * 16; i >= 0; i -= 16) { /* what a store has too much is mended by the next */
+                for (int j = i; j < width && j < i + 16; j++) __builtin_prefetch(src + (width + j) * is + 2 * p, 0, 2);
                 turn(dst + p * ld + i, src + i * is + 2 * p, is, width - i, ld);
+            }
     for (; p < pairs; p++) {
         const bool both = 2 * p + 1 < depth;
         const uint16_t *x = src + 2 * p * ps;
-        int i = 0;
-        if (is == 1 && both)
-            for (; i + 16 <= width; i += 16) {
-                const __m512i low = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(x + i))),
-                              high = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(x + ps + i)));
-                _mm512_storeu_si512(dst + p * ld + i, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
-            }
-        for (; i < width; i++) dst[p * ld + i] = pair(x + i * is, ps, both);
-        for (; i < ld; i++) dst[p * ld + i] = 0;
+        for (int i = 0; i < ld; i++) dst[p * ld + i] = i < width ? pair(x + i * is, ps, both) : 0;
     }
 }
 
@@ -220,21 +239,34 @@ static void strip(const fac_gemm_block *g, const uint32_t *a, int h, int64_t pai
     }
 }
 
+/* Packs `n` columns of B, or rows of A, at depth [p, p + depth) as strips, or panels, of `ld`; `fit`: the last one is narrower. */
+static void pack_all(const fac_gemm_block *g, pack_fn *pack, uint32_t *dst, const char *src, int64_t is, int64_t ps,
+                     int64_t n, int ld, bool fit, int64_t depth, float alpha) {
+    const int64_t pairs = fac__div_up(depth, 2);
+    for (int64_t i = 0, width; i < n; i += width) {
+        const char *at = src + i * is * fac__dtype_size(g->dtype);
+        width = fac__min(fit && n - i < ld ? n - i : ld * GROUP, n - i);
+        if (fit && width > ld) width -= width % ld;
+        if (g->dtype == FAC_BF16 && is == 1) {
+            pack_side_by_side(dst + i * pairs, (const uint16_t *)(const void *)at, ps, width, fit && width < ld ? (int)width : ld,
+                              depth);
+            continue;
+        }
+        width = fac__min(ld, n - i);
+        pack(dst + i * pairs, at, is, ps, (int)width, fit ? (int)width : ld, depth, alpha);
+    }
+}
+
 /* One pass over depth [p, p + depth): the first adds to g->from, later ones to C. */
 static void pass(const fac_gemm_block *g, pack_fn *pack, int64_t p, int64_t depth) {
     const int64_t pairs = fac__div_up(depth, 2);
     const int h = (int)fac__div_up(g->m, fac__div_up(g->m, MR));
     const float *from = p ? g->c : g->from;
     uint32_t *b = g->scratch, *a = b + fac__min(fac__div_up(g->n, NR), GROUP) * NR * pairs + LANES;
-    for (int64_t i = 0; i < g->m; i += h) {
-        const int rows = (int)fac__min(h, g->m - i);
-        pack(a + i * pairs, element(g, &g->a, i, p), g->a.rs, g->a.cs, rows, rows, depth, (float)g->alpha[0]);
-    }
+    pack_all(g, pack, a, element(g, &g->a, 0, p), g->a.rs, g->a.cs, g->m, h, true, depth, (float)g->alpha[0]);
     for (int64_t j0 = 0; j0 < g->n; j0 += GROUP * NR) {
         const int64_t end = fac__min(g->n, j0 + GROUP * NR);
-        for (int64_t j = j0; j < end; j += NR)
-            pack(b + (j - j0) * pairs, element(g, &g->b, p, j), g->b.cs, g->b.rs, (int)fac__min(NR, end - j), NR, depth,
-                 1);
+        pack_all(g, pack, b, element(g, &g->b, p, j0), g->b.cs, g->b.rs, end - j0, NR, false, depth, 1);
         for (int64_t j = j0; j < end; j += NR) {
             const corner o = {(float *)g->c + j,
                               from ? from + j : NULL,
@@ -251,7 +283,37 @@ static void block(const fac_gemm_block *g) {
     for (int64_t p = 0; p < g->k; p += DEPTH) pass(g, pack, p, fac__min(DEPTH, g->k - p));
 }
 
+/* ---- rows times a vector ---------------------------------------------------------------------------------------------------- */
+
+/* k <= DOT products, in SUMS vectors of sums. */
+enum { DOT = 1 << 12, SUMS = 4, STEP = 2 * LANES };
+WITH_BF16 static float dot(int64_t k, const uint16_t *a, const uint16_t *b) {
+    __m512 sum[SUMS];
+    int64_t i = 0;
+    for (int u = 0; u < SUMS; u++) sum[u] = _mm512_setzero_ps();
+    for (; i + SUMS * STEP <= k; i += SUMS * STEP)
+        for (int u = 0; u < SUMS; u++)
+            sum[u] = _mm512_dpbf16_ps(sum[u], (__m512bh)_mm512_loadu_si512(a + i + u * STEP),
+                                      (__m512bh)_mm512_loadu_si512(b + i + u * STEP));
+    for (int u = 0; i < k; i += STEP, u++) {
+        const __mmask32 in = k - i >= STEP ? ~(__mmask32)0 : ((__mmask32)1 << (k - i)) - 1;
+        sum[u] = _mm512_dpbf16_ps(sum[u], (__m512bh)_mm512_maskz_loadu_epi16(in, a + i),
+                                  (__m512bh)_mm512_maskz_loadu_epi16(in, b + i));
+    }
+    return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3])));
+}
+
+static void rows(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *x, float *y) {
+    for (int64_t i = 0; i < m; i++, a += lda) {
+        double sum = 0;
+        for (int64_t p = 0; p < k; p += DOT) sum += (double)dot(fac__min(DOT, k - p), a + p, x + p);
+        y[i] = (float)sum;
+    }
+}
+
 fac_gemm_block_fn *FAC_ISA_NAME(fac__gemm_bf16)(void) { return fac__cpu_bf16 ? block : NULL; }
+fac_gemv_bf16_fn *FAC_ISA_NAME(fac__gemv_bf16)(void) { return fac__cpu_bf16 ? rows : NULL; }
 #else
 fac_gemm_block_fn *FAC_ISA_NAME(fac__gemm_bf16)(void) { return NULL; }
+fac_gemv_bf16_fn *FAC_ISA_NAME(fac__gemv_bf16)(void) { return NULL; }
 #endif

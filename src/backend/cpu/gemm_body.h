@@ -21,6 +21,7 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
         __builtin_prefetch(c + i * ldc, 1);
+        __builtin_prefetch(c + i * ldc + LANES, 1);
         acc[i][0] = acc[i][1] = (V){0};
     }
     for (int64_t p = 0; p < depth; p++, a += rows, b += ldb) {
