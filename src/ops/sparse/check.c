@@ -23,7 +23,7 @@ static void read_rows(const fac_tensor *t, int64_t *out) {
 static fac_status fetch(fac_tensor *t, fetched *out) {
     *out = (fetched){0};
     if (t->device.type == FAC_META || t->numel == 0) return FAC_OK;
-    const bool here = fac__is_cpu(t) && t->dtype == FAC_I64 && !fac__pending(t);
+    const bool here = !t->cls && fac__is_cpu(t) && t->dtype == FAC_I64 && !fac__pending(t);
     if (here && fac__is_contiguous(t)) {
         out->v = fac__data(t);
         return FAC_OK;

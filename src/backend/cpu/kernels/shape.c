@@ -59,7 +59,7 @@ static int64_t plain_rows(const triangle_job *j, int64_t i, int64_t n) {
     if (edge == j->cols) return n; /* edges only grow */
     int64_t last;                  /* whose edge is 0: i + diagonal is below 0, or 0 above */
     if (!fac__sub(j->upper ? 0 : -1, j->diagonal, &last)) return 0;
-    return fac__min(n, last - i + 1);
+    return fac__min(n - 1, last - i) + 1;
 }
 
 static fac_status triangle_range(void *ctx, int64_t begin, int64_t end) {
