@@ -95,7 +95,7 @@ static fac_status copy_joined(fac_tensors l, int64_t dim, fac_tensor *whole) {
     int64_t turn = fac__item_size(whole);
     for (int d = (int)dim; d < whole->ndim; d++) turn *= whole->sizes[d];
     const int64_t all = whole->numel * fac__item_size(whole);
-    if (dim == 0 || turn > TURN || all <= 2 * BLOCK || !fac__is_contiguous(whole))
+    if (!fac__is_cpu(whole) || dim == 0 || turn > TURN || all <= 2 * BLOCK || !fac__is_contiguous(whole))
         return copy_joined_rows(l, dim, 0, -1, whole);
     const int64_t rows = whole->sizes[0], step = fac__max(1, BLOCK / (all / rows));
     fac_status st = FAC_OK;
