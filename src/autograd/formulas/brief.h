@@ -22,6 +22,10 @@ static inline fac_tensor *sum_over(fac_tensor *a, fac_ints dims, bool keepdim) {
 static inline fac_tensor *zeros_of(fac_tensor *like, fac_ints sizes) {
     return fac__s_new_zeros(like, sizes, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
 }
+/* The same as one zero, spread: for an operator that copies what it is given, and would read as many zeros as it writes. */
+static inline fac_tensor *spread_zeros(fac_tensor *like, fac_ints sizes) {
+    return fac__s_expand(zeros_of(like, FAC_INTS()), sizes, false);
+}
 /* a + b where NULL is "nothing": for collecting the parts of a gradient. */
 static inline fac_tensor *plus(fac_tensor *a, fac_tensor *b) { return !a ? b : !b ? a : add(a, b); }
 

@@ -9,7 +9,7 @@ static fac_tensor *in_column(fac_tensor *t) { return fac__s_unsqueeze(t, 1); }
 static fac_tensor *uses_of(fac_tensor *v, fac_tensor *indices) {
     fac_tensor *ones =
         fac__s_new_ones(v, FAC_INTS(indices->numel), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
-    fac_tensor *counts = fac__s_index_add(zeros_of(v, FAC_INTS(v->sizes[0])), 0, indices, ones, fac_scalar_i_(1));
+    fac_tensor *counts = fac__s_index_add(spread_zeros(v, FAC_INTS(v->sizes[0])), 0, indices, ones, fac_scalar_i_(1));
     return fac__s_index_select(counts, 0, indices);
 }
 
@@ -33,6 +33,6 @@ fac_status embedding_bag_rows_grads(fac_tensor **grads, fac_tensor *v, fac_tenso
     }
     if (per_sample_weights) grads[1] = sum_over(mul(rows, fac__s_index_select(bags, 0, bag)), FAC_INTS(1), false);
     fac_tensor *weighted = per_sample_weights ? mul(rows, in_column(per_sample_weights)) : rows;
-    grads[0] = fac__s_index_add(zeros_of(bags, fac__sizes_now(bags)), 0, bag, weighted, fac_scalar_i_(1));
+    grads[0] = fac__s_index_add(spread_zeros(bags, fac__sizes_now(bags)), 0, bag, weighted, fac_scalar_i_(1));
     return fac_error();
 }

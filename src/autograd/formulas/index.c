@@ -2,11 +2,11 @@
 #include "autograd/formulas/brief.h"
 
 fac_tensor *index_select_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_tensor *index) {
-    return fac__s_index_add(zeros_of(grad, sizes), dim, index, grad, fac_scalar_i_(1));
+    return fac__s_index_add(spread_zeros(grad, sizes), dim, index, grad, fac_scalar_i_(1));
 }
 
 fac_tensor *gather_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_tensor *index) {
-    return fac__s_scatter_add(zeros_of(grad, sizes), dim, index, grad);
+    return fac__s_scatter_add(spread_zeros(grad, sizes), dim, index, grad);
 }
 
 /* What was scattered from src gets its gradient back; the part of src beyond the index has none. */
@@ -26,7 +26,7 @@ fac_tensor *scattered_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_te
 }
 
 fac_tensor *index_grad(fac_tensor *grad, fac_ints sizes, fac_tensors indices) {
-    return fac__s_index_put(zeros_of(grad, sizes), indices, grad, true);
+    return fac__s_index_put(spread_zeros(grad, sizes), indices, grad, true);
 }
 
 /* A place that several indices name was filled once. */
@@ -43,7 +43,7 @@ fac_tensor *index_put_self_grad(fac_tensor *grad, fac_tensors indices, bool accu
 }
 
 fac_tensor *take_grad(fac_tensor *grad, fac_ints sizes, fac_tensor *index) {
-    return fac__s_put(zeros_of(grad, sizes), index, grad, true);
+    return fac__s_put(spread_zeros(grad, sizes), index, grad, true);
 }
 
 fac_tensor *put_self_grad(fac_tensor *grad, fac_tensor *index, fac_ints source_sizes, bool accumulate) {
@@ -58,7 +58,7 @@ fac_tensor *masked_select_grad(fac_tensor *grad, fac_ints sizes, fac_tensor *mas
     int64_t common[FAC_MAX_DIMS];
     int n;
     FAC_TRY_NULL(fac__broadcast(sizes.v, (int)sizes.n, mask->sizes, mask->ndim, common, &n));
-    return fac__s_masked_scatter(zeros_of(grad, (fac_ints){common, (size_t)n}), mask, grad);
+    return fac__s_masked_scatter(spread_zeros(grad, (fac_ints){common, (size_t)n}), mask, grad);
 }
 
 /* ---- embedding: the gradient of its gradient ------------------------------------------------------------------------------------ */
@@ -116,7 +116,7 @@ static fac_tensor *product(const reduced *r, fac_tensor *self, fac_tensor *src) 
 static fac_tensor *src_grad_of_prod(const reduced *r) {
     fac_tensor *zero = fac__s_eq_Scalar(r->src, fac_scalar_i_(0)), *flow = fac__s_mul_Tensor(r->grad, r->result);
     fac_tensor *counts = fac__s_to_dtype(zero, (fac_dtype)r->grad->dtype, false, false, FAC_FORMAT_DEFAULT);
-    fac_tensor *zeros = fac__s_scatter_add(zeros_of(r->grad, fac__sizes_now(r->self)), r->dim, r->index, counts);
+    fac_tensor *zeros = fac__s_scatter_add(spread_zeros(r->grad, fac__sizes_now(r->self)), r->dim, r->index, counts);
     fac_tensor *only = fac__s_eq_Scalar(fac__s_gather(zeros, r->dim, r->index, false), fac_scalar_i_(1));
     fac_tensor *lone = fac__s_logical_and(zero, only);
     fac_tensor *without = fac__s_mul_Tensor(r->grad, product(r, r->self, ones_for_zeros(r->src, lone)));

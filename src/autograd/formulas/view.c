@@ -95,20 +95,20 @@ fac_tensor *unbind_grad(fac_tensors grads, fac_ints sizes, int64_t dim) {
 
 fac_tensor *slice_scatter_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_opt_int start, fac_opt_int end,
                                int64_t step) {
-    return fac__s_slice_scatter(grad, zeros_of(grad, sizes), dim, start, end, step);
+    return fac__s_slice_scatter(grad, spread_zeros(grad, sizes), dim, start, end, step);
 }
 
 fac_tensor *select_scatter_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, int64_t index) {
-    return fac__s_select_scatter(grad, zeros_of(grad, sizes), dim, index);
+    return fac__s_select_scatter(grad, spread_zeros(grad, sizes), dim, index);
 }
 
 fac_tensor *diagonal_scatter_grad(fac_tensor *grad, fac_ints sizes, int64_t offset, int64_t dim1, int64_t dim2) {
-    return fac__s_diagonal_scatter(grad, zeros_of(grad, sizes), offset, dim1, dim2);
+    return fac__s_diagonal_scatter(grad, spread_zeros(grad, sizes), offset, dim1, dim2);
 }
 
 fac_tensor *as_strided_scatter_grad(fac_tensor *grad, fac_ints sizes, fac_ints size, fac_ints stride,
                                     fac_opt_int storage_offset) {
-    return fac__s_as_strided_scatter(grad, zeros_of(grad, sizes), size, stride, storage_offset);
+    return fac__s_as_strided_scatter(grad, spread_zeros(grad, sizes), size, stride, storage_offset);
 }
 
 fac_tensor *as_strided_of_contiguous(fac_tensor *grad, fac_ints size, fac_ints stride, fac_opt_int storage_offset) {
@@ -166,10 +166,9 @@ fac_tensor *as_strided_grad(fac_tensor *grad, fac_ints sizes, fac_ints strides, 
     if (is_empty(size) || is_empty(sizes)) return zeros_of(grad, sizes);
     int64_t from = storage_offset.set ? storage_offset.v : offset, base = fac__min(from, offset);
     int64_t n = fac__max(offset + reach(sizes, strides), from + reach(size, stride)) - base;
-    const bool apart = !may_overlap(size, stride);
-    fac_tensor *flat = zeros_of(grad, FAC_INTS(apart ? 1 : n));
-    if (apart) /* what is copied is then one zero, spread */
-        flat = fac__s_as_strided_scatter(fac__s_expand(flat, FAC_INTS(n), false), grad, size, stride, fac_opt_int_(from - base));
+    fac_tensor *flat = spread_zeros(grad, FAC_INTS(n));
+    if (!may_overlap(size, stride))
+        flat = fac__s_as_strided_scatter(flat, grad, size, stride, fac_opt_int_(from - base));
     else
         flat = fac__s_index_add(flat, 0, positions(n, grad, size, stride, from - base),
                                 fac__s_reshape(grad, FAC_INTS(-1)), fac_scalar_i_(1));
