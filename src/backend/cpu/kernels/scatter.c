@@ -8,6 +8,7 @@
 
 enum {
     MIN_CHUNK = 256, /* points that cannot meet are not cut finer: rows are walked once per chunk */
+    FEW_MEET = 32,
     SUM_TASKS = 16
 };
 
@@ -41,9 +42,24 @@ static void walk(const scatter_job *j, const fac_nest *nest, int64_t begin, int6
     }
 }
 
+/* Where few can meet, blocks of points that cannot take one step after the other together: none waits for its own last sum. */
+static void scatter_blocks(const scatter_job *j, int64_t begin, int64_t end) {
+    enum { BLOCK = 64 };
+    for (int64_t i = begin; i < end; i += BLOCK)
+        for (int64_t m = 0; m < j->meeting.count; m++) {
+            fac_cursor from;
+            for (int k = 0; k < 3; k++) from.offset[k] = m * fac__nest_step(&j->meeting, k);
+            walk(j, &j->apart, i, fac__min(end, i + BLOCK), &from);
+        }
+}
+
 static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
     const scatter_job *j = ctx;
     fac_cursor c;
+    if (j->apart_first && j->meeting.count <= FEW_MEET && j->meeting.ndim <= 1 && j->apart.ndim <= 1) {
+        scatter_blocks(j, begin, end);
+        return FAC_OK;
+    }
     if (j->apart_first) {
         fac__nest_seek(&j->apart, 3, begin, &c);
         for (int64_t i = begin; i < end; i++) {
