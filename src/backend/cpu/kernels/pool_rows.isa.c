@@ -92,10 +92,12 @@ static int64_t place_of_max(const fac_max_windows *w, int i) {
     return greatest ? _mm512_mask_reduce_min_epi32(greatest, best) : -1;
 }
 
-enum { FEW_WINDOWS = 10 }; /* below which lanes of windows would mostly be empty */
+/* Below FEW_WINDOWS, of a few columns FEW_NARROW, lanes of windows would mostly be empty. */
+enum { FEW_WINDOWS = 10, FEW_NARROW = 4, NARROW = 4 };
 bool FAC_ISA_NAME(fac__max_windows_f32)(const fac_max_windows *w) {
     if (!w) return true;
-    if (w->n < FEW_WINDOWS && w->step == 1) {
+    const int few = w->n && w->end[w->n / 2] - w->begin[w->n / 2] <= NARROW ? FEW_NARROW : FEW_WINDOWS;
+    if (w->n < few && w->step == 1) {
         for (int i = 0; i < w->n; i++) {
             const int64_t at = place_of_max(w, i);
             w->to[i] = at < 0 ? -__builtin_inff() : w->from[at];
