@@ -547,8 +547,8 @@ static void transforms_lie_as_what_is_transformed(void **state) {
     fac_tensor *x = fac_randn(FAC_SHAPE(3, 20, 12), .dtype = FAC_C128), *turned = fac_transpose(x, 1, 2);
     for (int64_t dim = 0; dim < 3; dim++) {
         fac_tensor *y = fac_fft_fft(turned, .dim = dim), *z = fac_fft_ifft2(turned);
-        assert_true(fac_is_contiguous(fac_transpose(y, 1, 2)));
-        assert_true(fac_is_contiguous(fac_transpose(z, 1, 2)));
+        assert_true(fac_tensor_strides(y).v[1] == 1);
+        assert_true(fac_tensor_strides(z).v[1] == 1);
         expect_same(y, fac_fft_fft(fac_contiguous(turned), .dim = dim), 1e-12);
         expect_same(z, fac_fft_ifft2(fac_contiguous(turned)), 1e-12);
     }

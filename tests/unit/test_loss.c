@@ -121,6 +121,31 @@ static void fused_cross_entropy_agrees_with_its_parts(void **state) {
     }
 }
 
+/* Losses and their gradients do not depend on how operands lie. */
+static void losses_are_the_same_in_every_layout(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_BF16};
+    for (size_t k = 0; k < FAC_COUNT(dtypes); k++)
+        for (int turned = 0; turned < 8; turned++) {
+            FAC_SCOPE(s);
+            fac_tensor *x = fac_to_dtype(fac_randn(FAC_SHAPE(40, 70)), dtypes[k]);
+            fac_tensor *y = fac_to_dtype(fac_randn(FAC_SHAPE(40, 70)), dtypes[k]);
+            fac_tensor *there = fac_t(fac_contiguous(fac_t(x))), *far = fac_t(fac_contiguous(fac_t(y)));
+            fac_tensor *a = fac_set_requires_grad(fac_detach(turned & 1 ? there : x), true);
+            fac_tensor *b = fac_set_requires_grad(fac_clone(x), true);
+            fac_tensor *one = fac_huber_loss(a, turned & 2 ? far : y, .reduction = FAC_REDUCTION_NONE),
+                       *two = fac_huber_loss(b, y, .reduction = FAC_REDUCTION_NONE);
+            assert_true(fac_equal(one, two));
+            fac_tensor *weights = fac_to_dtype(fac_randn(FAC_SHAPE(40, 70)), dtypes[k]);
+            fac_tensor *across = fac_t(fac_contiguous(fac_t(weights)));
+            assert_ok(fac_backward(fac_sum(fac_mul(one, turned & 4 ? across : weights))));
+            assert_ok(fac_backward(fac_sum(fac_mul(two, weights))));
+            assert_true(fac_equal(fac_grad_of(a), fac_grad_of(b)));
+            assert_near(fac_item(fac_mse_loss(there, y)), fac_item(fac_mse_loss(x, y)), 1e-2);
+            assert_no_error();
+        }
+}
+
 static void bad_targets_are_refused(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -222,5 +247,5 @@ FAC_TEST_MAIN(FAC_TEST(gradients_at_nan_are_nan), FAC_TEST(margins_of_bytes_wrap
               FAC_TEST(one_sample_without_a_batch_has_one_target), FAC_TEST(loss_gradients_agree_with_differences),
               FAC_TEST(loss_second_gradients_agree_with_differences), FAC_TEST(losses_have_their_closed_forms),
               FAC_TEST(cross_entropy_has_its_closed_form), FAC_TEST(fused_cross_entropy_agrees_with_its_parts),
-              FAC_TEST(bad_targets_are_refused), FAC_TEST(losses_do_not_depend_on_the_number_of_threads),
-              FAC_TEST(failing_allocations_are_survived))
+              FAC_TEST(losses_are_the_same_in_every_layout), FAC_TEST(bad_targets_are_refused),
+              FAC_TEST(losses_do_not_depend_on_the_number_of_threads), FAC_TEST(failing_allocations_are_survived))

@@ -1,7 +1,7 @@
 /* Reductions and scans against plain loops in double, over shapes that meet every walk of the engine (rows, columns, blocks,
    tiles, short runs), NaN and empty inputs, PyTorch's words for what is refused, and equality over threads. */
-#include "grad_cases.h"
 #include "dispatch/operator.h"
+#include "grad_cases.h"
 
 /* ---- a reference -------------------------------------------------------------------------------------------------- */
 
@@ -551,6 +551,9 @@ static bool rows_agree(fac_tensor *a) {
     bool ok = true;
     fac_cummax_result most = fac_cummax(a, 1);
     fac_cummin_result least = fac_cummin(a, 1);
+    fac_tensor *v = fac_tensor_dtype(a) == FAC_BOOL ? fac_to_dtype(a, FAC_I32) : a;
+    fac_tensor *place = fac_argmax(v, .dim = 1), *least_place = fac_argmin(v, .dim = 1);
+    fac_max_dim_result best = fac_max_dim(v, 1);
     fac_tensor *sums = fac_cumsum(a, 1), *products = fac_cumprod(a, 1);
     fac_tensor *sum = fac_sum(a, .dims = FAC_DIMS(1)), *product = fac_prod_dim(a, 1), *top = fac_amax(a, .dim = 1),
                *bottom = fac_amin(a, .dim = 1);
@@ -561,6 +564,11 @@ static bool rows_agree(fac_tensor *a) {
         ok = ok && alike(fac_select(most.values, 0, i), row_most.values) &&
              alike(fac_select(least.values, 0, i), row_least.values);
         ok = ok && fac_equal(fac_select(most.indices, 0, i), row_most.indices);
+        fac_tensor *one = fac_clone(fac_select(v, 0, i));
+        ok = ok && fac_equal(fac_select(place, 0, i), fac_argmax(one));
+        ok = ok && fac_equal(fac_select(least_place, 0, i), fac_argmin(one));
+        ok = ok && fac_equal(fac_select(best.indices, 0, i), fac_argmax(one));
+        ok = ok && alike(fac_select(best.values, 0, i), fac_max(one));
         ok = ok && fac_equal(fac_select(least.indices, 0, i), row_least.indices);
         ok = ok && alike(fac_select(sums, 0, i), fac_cumsum(row, 0)) &&
              alike(fac_select(products, 0, i), fac_cumprod(row, 0));
@@ -591,7 +599,8 @@ static void rows_together_become_what_each_becomes(void **state) {
 }
 
 static fac_tensor *powsum(fac_tensor *x, double order, int64_t dim) {
-    fac_value args[] = {fac_value_tensor(x), fac_value_float(order), fac_value_ints(&dim, 1)}, result = fac_value_none();
+    fac_value args[] = {fac_value_tensor(x), fac_value_float(order), fac_value_ints(&dim, 1)},
+              result = fac_value_none();
     fac_tensor *sums = NULL;
     assert_ok(fac_call("aten::linalg__powsum", args, 3, &result));
     for (int i = 0; i < 3; i++) fac_value_release(&args[i]);

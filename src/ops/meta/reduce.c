@@ -256,12 +256,11 @@ fac_status powsum_meta(fac_structured *s, fac_tensor *self, fac_scalar ord, fac_
                        fac_dtype dtype) {
     uint64_t mask;
     const fac_dtype d = dtype ? dtype : dtype_of(self);
-    FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE, "linalg__powsum expects floating or complex elements, got %s",
+    FAC_CHECK(is_float(dtype_of(self)), FAC_ERR_DTYPE, "expected floating or complex elements, got %s",
               fac_dtype_name(dtype_of(self)));
     FAC_CHECK(ord.kind != FAC_KIND_COMPLEX, FAC_ERR_DTYPE, "ord must not be complex");
     FAC_CHECK(is_float(d) && fac_dtype_is_complex(d) == fac_dtype_is_complex(dtype_of(self)), FAC_ERR_DTYPE,
-              "linalg__powsum: dtype should be %s for %s inputs, but got %s",
-              fac_dtype_is_complex(dtype_of(self)) ? "complex" : "real",
+              "dtype should be %s for %s inputs, but got %s", fac_dtype_is_complex(dtype_of(self)) ? "complex" : "real",
               fac_dtype_is_complex(dtype_of(self)) ? "complex" : "real", fac_dtype_name(d));
     FAC_TRY(fac__dim_mask(dim, self->ndim, &mask));
     return declare_reduced(s, 0, self, mask, keepdim, fac__real_of(d));

@@ -122,33 +122,72 @@ static bool is_plain(const job *j) {
            (!j->values || kept->stride[2][0] == 1);
 }
 
-/* The extremes of some rows are found together, and then their places. */
-static void short_rows_f64(const job *j, int64_t begin, int64_t end) {
-    const int64_t step = j->split.kept.stride[0][0], n = j->split.reduced.count;
+/* The places, and the values unless NULL, of the extremes of rows, dense: of doubles the values are found together, and then the places. */
+static void short_rows(const job *j, const void *rows, int64_t step, int64_t count, void *values, int64_t *indices) {
+    const int64_t n = j->split.reduced.count;
+    if (j->kind == FAC_ACC_F32) {
+        FAC_ISA_PICK(fac__argbest_rows_f32)(rows, step, n, count, j->sign, values, indices);
+        return;
+    }
+    if (j->kind == FAC_ACC_I64) {
+        const int64_t *x = rows, flip = j->sign > 0 ? 0 : -1; /* which turns their order around */
+        for (int64_t r = 0; r < count; r++, x += step) {
+            int64_t best = x[0] ^ flip, at = 0;
+            for (int64_t i = 1; i < n; i++) {
+                const int64_t v = x[i] ^ flip;
+                at = v > best ? i : at;
+                best = v > best ? v : best;
+            }
+            indices[r] = at;
+            if (values) ((int64_t *)values)[r] = best ^ flip;
+        }
+        return;
+    }
     double room[STRIP];
-    for (int64_t rows; begin < end; begin += rows) {
-        rows = fac__min(STRIP, end - begin);
-        const double *x = (const double *)(const void *)j->in + begin * step;
-        double *best = j->values ? (double *)(void *)j->values + begin : room;
-        FAC_ISA_PICK(fac__fold_short_rows_f64)(j->sign > 0 ? FAC_FOLD_MAX : FAC_FOLD_MIN, x, step, n, rows, best);
-        for (int64_t r = 0; r < rows; r++, x += step) {
+    const double *x = rows;
+    for (int64_t some, at = 0; at < count; at += some) {
+        some = fac__min(STRIP, count - at);
+        double *best = values ? (double *)values + at : room;
+        FAC_ISA_PICK(fac__fold_short_rows_f64)(j->sign > 0 ? FAC_FOLD_MAX : FAC_FOLD_MIN, x, step, n, some, best);
+        for (int64_t r = 0; r < some; r++, x += step) {
             int64_t i = 0;
             while (x[i] != best[r] && x[i] == x[i]) i++;
-            j->indices[begin + r] = i;
+            indices[at + r] = i;
         }
     }
 }
 
 static fac_status run_plain(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
-    if (j->kind == FAC_ACC_F64) {
-        short_rows_f64(j, begin, end);
-        return FAC_OK;
-    }
     const int64_t step = j->split.kept.stride[0][0];
-    FAC_ISA_PICK(fac__argbest_rows_f32)
-    ((const float *)(const void *)j->in + begin * step, step, j->split.reduced.count, end - begin, j->sign,
-     j->values ? (float *)(void *)j->values + begin : NULL, j->indices + begin);
+    short_rows(j, j->in + begin * step * j->item, step, end - begin, j->values ? j->values + begin * j->item : NULL,
+               j->indices + begin);
+    return FAC_OK;
+}
+
+/* Short rows that lie one behind the other, elements equally far apart: many at a time go through a tile. */
+static bool fits_tiles(const job *j) {
+    const fac_nest *kept = &j->split.kept, *red = &j->split.reduced;
+    return j->kind != FAC_ACC_C128 && red->count > 0 && red->count <= SHORT && red->ndim == 1 && kept->ndim == 1 &&
+           fac__nest_step(kept, 0) == red->count * fac__nest_step(red, 0);
+}
+
+static fac_status run_tiles(void *ctx, int64_t begin, int64_t end) {
+    const job *j = ctx;
+    const fac_nest *kept = &j->split.kept;
+    const int64_t n = j->split.reduced.count, step = fac__nest_step(&j->split.reduced, 0), some = FAC_TILE / n;
+    fac_tile_buf tile;
+    double values[FAC_TILE]; /* of the kind */
+    int64_t indices[FAC_TILE];
+    for (int64_t i = begin; i < end; i += some) {
+        const int64_t rows = fac__min(some, end - i);
+        fac__tile_load(j->kind, &tile, j->in + i * n * step * j->item, j->dtype, step, rows * n);
+        short_rows(j, &tile, n, rows, values, indices);
+        for (int64_t r = 0; r < rows; r++) j->indices[(i + r) * fac__nest_step(kept, 1)] = indices[r];
+        if (j->values)
+            fac__tile_store(j->kind, values, j->values + i * fac__nest_step(kept, 2) * j->item, j->dtype,
+                            fac__nest_step(kept, 2), rows);
+    }
     return FAC_OK;
 }
 
@@ -260,9 +299,10 @@ static fac_status find(fac_tensor *self, uint64_t mask, int sign, fac_tensor *va
     }
     int64_t cost = fac__min(n, block) * fac__min(j.width, STRIP);
     fac_status st = fac__parallel_for(0, items, fac__grain(FAC_GRAIN, cost),
-                                      columns        ? run_columns
-                                      : is_plain(&j) ? run_plain
-                                                     : run_rows,
+                                      columns          ? run_columns
+                                      : is_plain(&j)   ? run_plain
+                                      : fits_tiles(&j) ? run_tiles
+                                                       : run_rows,
                                       &j);
     if (j.partial && st == FAC_OK) combine(&j);
     fac__free(j.partial);

@@ -450,13 +450,38 @@ COL(sum_col_u64, uint64_t, ADD)
 COL(prod_col_f32, float, MUL)
 COL(prod_col_f64, double, MUL)
 COL(prod_col_u64, uint64_t, MUL)
-COL(max_col_f32, float, LARGER)
-COL(min_col_f32, float, SMALLER)
-COL(max_col_f64, double, LARGER)
-COL(min_col_f64, double, SMALLER)
 COL(xor_col_i64, int64_t, EXCLUSIVE_OR)
 COL(max_col_i64, int64_t, LARGER_INT)
 COL(min_col_i64, int64_t, SMALLER_INT)
+
+/* Some rows at a time, so that accumulators are moved less often. */
+#define EXTREME_COL(NAME, T, S, VT, L, VSTEP, STEP)                                                                \
+    static inline                                                                                                  \
+        __attribute__((always_inline)) void NAME##_of(const int rows, const T *x, int64_t ld, int64_t w, T *acc) { \
+        int64_t j = 0;                                                                                             \
+        for (; j + L <= w; j += L) {                                                                               \
+            VT a = fac_load_##S(acc + j);                                                                          \
+            for (int r = 0; r < rows; r++) a = VSTEP(fac_load_##S(x + r * ld + j), a);                             \
+            fac_store_##S(acc + j, a);                                                                             \
+        }                                                                                                          \
+        for (; j < w; j++)                                                                                         \
+            for (int r = 0; r < rows; r++) acc[j] = STEP(x[r * ld + j], acc[j]);                                   \
+    }                                                                                                              \
+    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *acc) {                             \
+        const T *x = vx;                                                                                           \
+        int64_t i = 0;                                                                                             \
+        for (; i + 4 <= rows; i += 4) NAME##_of(4, x + i * ld, ld, w, acc);                                        \
+        if (rows - i == 3)                                                                                         \
+            NAME##_of(3, x + i * ld, ld, w, acc);                                                                  \
+        else if (rows - i == 2)                                                                                    \
+            NAME##_of(2, x + i * ld, ld, w, acc);                                                                  \
+        else if (rows - i == 1)                                                                                    \
+            NAME##_of(1, x + i * ld, ld, w, acc);                                                                  \
+    }
+EXTREME_COL(max_col_f32, float, f32, fac_vf32, V32, larger_f32, LARGER)
+EXTREME_COL(min_col_f32, float, f32, fac_vf32, V32, smaller_f32, SMALLER)
+EXTREME_COL(max_col_f64, double, f64, fac_vf64, V64, larger_f64, LARGER)
+EXTREME_COL(min_col_f64, double, f64, fac_vf64, V64, smaller_f64, SMALLER)
 
 /* Four rows at a time: a quarter of the traffic on the accumulators. */
 #define SUM_COL(NAME, T)                                                                                    \
@@ -494,6 +519,8 @@ SUM_COL(sum_col_f64, double)
             for (i = 0; i < rows; i++) acc[j] += ONE(x[i * ld + j]);                     \
     }
 #define SUM_COL_OF(NAME, T, LOAD, ONE) SUM_COL_TO(NAME, T, float, fac_vf32, V32, f32, LOAD, ONE)
+SUM_COL_OF(sum_col_numbers, float, load_number, number)
+SUM_COL_TO(sum_col_numbers_f64, double, double, fac_vf64, V64, f64, load_number_f64, number_f64)
 SUM_COL_OF(sum_col_squares_f32, float, load_square, square)
 SUM_COL_TO(sum_col_squares_f64, double, double, fac_vf64, V64, f64, load_square_f64, square_f64)
 SUM_COL_OF(sum_col_squares_bf16, uint16_t, load_square_bf16, square_bf16)
@@ -791,8 +818,8 @@ typedef struct narrow {
     fac_fold_fns fns;
 } narrow;
 static const narrow narrows[] = {
-    {FAC_ACC_F64, FAC_F64, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers_f64, NULL}},
-    {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers, NULL}},
+    {FAC_ACC_F64, FAC_F64, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers_f64, sum_col_numbers_f64}},
+    {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_NAN_TO_ZERO, {sum_row_numbers, sum_col_numbers}},
     {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_ABS, {sum_row_abs, NULL}},
     {FAC_ACC_F32, FAC_F32, FAC_FOLD_SUM, FAC_MAP_SQUARE, {sum_row_squares, sum_col_squares_f32}},
     {FAC_ACC_F64, FAC_F64, FAC_FOLD_SUM, FAC_MAP_SQUARE, {sum_row_squares_f64, sum_col_squares_f64}},

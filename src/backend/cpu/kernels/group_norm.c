@@ -13,7 +13,7 @@ typedef struct job {
     fac_acc kind;
     int64_t batch, channels, plane, groups, per_group; /* per_group: channels of a group */
     double eps;
-    fac_rows x, y, dy;                       /* rows are groups */
+    fac_rows x, y, dy; /* rows are planes, but those of x are groups where it is read in whole ones */
     fac_tensor *mean, *rstd, *weight, *bias; /* statistics are row-major [N, groups]; owned by the caller */
     double *sums;                            /* [N][C][2]: sum dy, sum dy (x - mean) */
 } job;
@@ -32,60 +32,54 @@ static void put(fac_tensor *t, int64_t i, double v) {
     fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + i * fac__item_size(t), (fac_dtype)t->dtype, 1, 1);
 }
 
-/* Room for the rows that have to be converted. */
-static int64_t buffer_bytes(const job *j) { return 3 * j->per_group * j->plane * (int64_t)fac__acc_size(j->kind); }
-
 static fac_status forward_groups(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
     int64_t n = j->per_group * j->plane;
+    void *room = fac__acc_at(j->kind, buffer, n);
     for (int64_t i = begin; i < end; i++) {
         const char *x = fac__rows_read(&j->x, i, buffer);
-        char *y = fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, n));
         double mean, square;
         fac__row_moments(j->kind, x, n, &mean, &square);
         double rstd = 1.0 / sqrt(square / (double)n + j->eps);
         for (int64_t k = 0; k < j->per_group; k++) {
-            int64_t c = i % j->groups * j->per_group + k;
+            int64_t c = i % j->groups * j->per_group + k, row = i * j->per_group + k;
             double p = rstd * get(j->weight, c, 1);
             size_t at = (size_t)(k * j->plane) * fac__acc_size(j->kind);
-            fac__scale(j->kind, x + at, p, get(j->bias, c, 0) - mean * p, y + at, j->plane);
+            void *y = fac__rows_place(&j->y, row, room);
+            fac__scale(j->kind, x + at, p, get(j->bias, c, 0) - mean * p, y, j->plane);
+            fac__rows_put(&j->y, row, y);
         }
-        fac__rows_put(&j->y, i, y);
         put(j->mean, i, mean);
         put(j->rstd, i, rstd);
     }
     return FAC_OK;
 }
 
-/* dx = rstd (dy w - mean(dy w) - xhat mean(dy w xhat)) over the group; channel sums are left for the parameters. */
-static void group_backward(const job *j, int64_t i, const char *x, const char *dy, char *dx) {
+/* dx = rstd (dy w - mean(dy w) - xhat mean(dy w xhat)) over the group; channel sums are left for the parameters.
+   Planes are converted once for each of the two walks: they stay in L1 so, which groups would not. */
+static void group_backward(const job *j, int64_t i, void *buffer) {
     double mean = get(j->mean, i, 0), rstd = get(j->rstd, i, 0), a = 0, b = 0, n = (double)(j->per_group * j->plane);
-    int64_t first = i % j->groups * j->per_group;
+    int64_t first = i % j->groups * j->per_group, row = i * j->per_group;
     double *sums = j->sums + 2 * (i / j->groups * j->channels + first);
-    size_t row = (size_t)j->plane * fac__acc_size(j->kind);
+    void *dy_room = fac__acc_at(j->kind, buffer, j->plane), *dx_room = fac__acc_at(j->kind, buffer, 2 * j->plane);
     for (int64_t k = 0; k < j->per_group; k++) {
         double w = get(j->weight, first + k, 1);
-        fac__norm_sums(j->kind, dy + (size_t)k * row, x + (size_t)k * row, mean, 1.0, NULL, j->plane, sums + 2 * k);
+        const void *x = fac__rows_read(&j->x, row + k, buffer), *dy = fac__rows_read(&j->dy, row + k, dy_room);
+        fac__norm_sums(j->kind, dy, x, mean, 1.0, NULL, j->plane, sums + 2 * k);
         a += w * sums[2 * k];
         b += w * sums[2 * k + 1];
     }
     double q = -rstd * rstd * rstd * b / n, r = -q * mean - rstd * a / n;
-    for (int64_t k = 0; dx && k < j->per_group; k++) {
-        fac__blend(j->kind, dy + (size_t)k * row, x + (size_t)k * row, rstd * get(j->weight, first + k, 1), q, r,
-                   dx + (size_t)k * row, j->plane);
+    for (int64_t k = 0; j->y.data && k < j->per_group; k++) {
+        const void *x = fac__rows_read(&j->x, row + k, buffer), *dy = fac__rows_read(&j->dy, row + k, dy_room);
+        void *dx = fac__rows_place(&j->y, row + k, dx_room);
+        fac__blend(j->kind, dy, x, rstd * get(j->weight, first + k, 1), q, r, dx, j->plane);
+        fac__rows_put(&j->y, row + k, dx);
     }
 }
 
 static fac_status backward_groups(void *ctx, int64_t begin, int64_t end, void *buffer) {
-    const job *j = ctx;
-    int64_t n = j->per_group * j->plane;
-    for (int64_t i = begin; i < end; i++) {
-        const void *x = fac__rows_read(&j->x, i, buffer),
-                   *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, n));
-        void *dx = j->y.data ? fac__rows_place(&j->y, i, fac__acc_at(j->kind, buffer, 2 * n)) : NULL;
-        group_backward(j, i, x, dy, dx);
-        if (dx) fac__rows_put(&j->y, i, dx);
-    }
+    for (int64_t i = begin; i < end; i++) group_backward(ctx, i, buffer);
     return FAC_OK;
 }
 
@@ -104,11 +98,10 @@ static void parameter_gradients(const job *j, fac_tensor *dweight, fac_tensor *d
 
 static fac_status job_open(job *j, fac_tensor *x, fac_tensor *y, fac_tensor *dy) {
     j->per_group = j->channels / j->groups;
-    int64_t n = j->per_group * j->plane;
     j->x = j->y = j->dy = (fac_rows){0};
-    FAC_TRY(fac__rows_open(&j->x, x, j->kind, n));
-    FAC_TRY(fac__rows_open(&j->y, y, j->kind, n));
-    return fac__rows_open(&j->dy, dy, j->kind, n);
+    FAC_TRY(fac__rows_open(&j->x, x, j->kind, dy ? j->plane : j->per_group * j->plane));
+    FAC_TRY(fac__rows_open(&j->y, y, j->kind, j->plane));
+    return fac__rows_open(&j->dy, dy, j->kind, j->plane);
 }
 
 static void job_close(job *j) {
@@ -136,7 +129,8 @@ fac_status native_group_norm_cpu(fac_structured *s, fac_tensor *input, fac_tenso
              .bias = bias};
     fac_status st = job_open(&j, input, s->out[0], NULL);
     int64_t grain = fac__grain(FAC_GRAIN / 2, j.per_group * HxW);
-    if (st == FAC_OK) st = fac__parallel_for_scratch(0, N * group, grain, buffer_bytes(&j), forward_groups, &j);
+    const int64_t bytes = (j.per_group + 1) * HxW * (int64_t)fac__acc_size(j.kind);
+    if (st == FAC_OK) st = fac__parallel_for_scratch(0, N * group, grain, bytes, forward_groups, &j);
     job_close(&j);
     return st;
 }
@@ -146,7 +140,8 @@ static fac_status run_backward(job *j, fac_structured *s, fac_tensor *input, fac
     j->sums = fac__alloc_array((size_t)(2 * j->batch * j->channels), sizeof(double));
     if (!j->sums) return fac_error();
     int64_t grain = fac__grain(FAC_GRAIN / 2, j->per_group * j->plane);
-    FAC_TRY(fac__parallel_for_scratch(0, j->batch * j->groups, grain, buffer_bytes(j), backward_groups, j));
+    const int64_t bytes = 3 * j->plane * (int64_t)fac__acc_size(j->kind);
+    FAC_TRY(fac__parallel_for_scratch(0, j->batch * j->groups, grain, bytes, backward_groups, j));
     parameter_gradients(j, s->out[1], s->out[2]);
     return FAC_OK;
 }

@@ -3,6 +3,7 @@
    order, in double. */
 #include "backend/cpu/kernels/loss.h"
 #include "backend/cpu/kernels/fold.h"
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/parallel.h"
 #include "iter/nest.h"
 #include "ops_gen.h"
@@ -141,6 +142,67 @@ static fac_status plan(job *j, fac_tensor *const *operands) {
     return FAC_OK;
 }
 
+/* ---- operands that lie across the walk ------------------------------------------------------------------------------------ */
+
+/* Copies of operands whose neighbours in the walk are far apart; of the output, where it is made. */
+typedef struct aside {
+    fac_workspace rooms;
+    char *room, *home; /* of the output */
+    int64_t strides[FAC_MAX_DIMS];
+} aside;
+
+static bool lies_across(const job *j, int k) {
+    enum { FAR_BYTES = 64, RUN = 16 };
+    if (!j->data[k] || (k == OUT && j->partial) || (k == GRAD && j->one_grad)) return false;
+    for (int d = 0; d < j->nest.ndim; d++)
+        if (j->nest.stride[k][d] == 0) return false;
+    return j->nest.ndim > 1 && j->nest.size[0] >= RUN &&
+           fac__nest_step(&j->nest, k) * fac__dtype_size(j->dtype[k]) >= FAR_BYTES;
+}
+
+/* All elements of the walk, between where they lie with these strides and a room where they follow each other. */
+static fac_status carry(const job *j, int k, const int64_t *strides, char *there, char *room, bool home) {
+    const size_t item = (size_t)fac__dtype_size(j->dtype[k]);
+    int64_t dense[FAC_MAX_DIMS];
+    for (int64_t d = 0, step = 1; d < j->nest.ndim; step *= j->nest.size[d++]) dense[d] = step;
+    return home ? fac__items_copy_nd(item, there, strides, room, dense, j->nest.size, j->nest.ndim)
+                : fac__items_copy_nd(item, room, dense, there, strides, j->nest.size, j->nest.ndim);
+}
+
+static int64_t room_bytes(const job *j, int k) {
+    return fac__workspace_round(j->nest.count * fac__dtype_size(j->dtype[k]));
+}
+
+static fac_status put_aside(job *j, aside *a) {
+    int64_t bytes = 0;
+    *a = (aside){.home = NULL};
+    for (int k = 0; k < OPERANDS; k++)
+        if (lies_across(j, k)) bytes += room_bytes(j, k);
+    if (!bytes) return FAC_OK;
+    FAC_TRY(fac__workspace_take(bytes, &a->rooms));
+    char *room = a->rooms.at;
+    for (int k = 0; k < OPERANDS; k++) {
+        if (!lies_across(j, k)) continue;
+        if (k == OUT) {
+            a->room = room;
+            a->home = j->data[k];
+            memcpy(a->strides, j->nest.stride[k], sizeof a->strides);
+        } else {
+            FAC_TRY(carry(j, k, j->nest.stride[k], j->data[k], room, false));
+        }
+        j->data[k] = room;
+        room += room_bytes(j, k);
+        for (int64_t d = 0, step = 1; d < j->nest.ndim; step *= j->nest.size[d++]) j->nest.stride[k][d] = step;
+    }
+    return FAC_OK;
+}
+
+static fac_status take_home(job *j, aside *a, fac_status st) {
+    if (st == FAC_OK && a->home) st = carry(j, OUT, a->strides, a->home, a->room, true);
+    if (a->rooms.at) fac__workspace_give(a->rooms);
+    return st;
+}
+
 static int64_t blocks_of(const job *j) { return fac__div_up(j->nest.count, BLOCK); }
 
 /* Sum or mean of the loss into the 0-dim out. */
@@ -152,7 +214,10 @@ static fac_status reduced(job *j, fac_tensor *const *operands, int64_t reduction
     double *many = blocks > (int64_t)FAC_COUNT(few) ? fac__alloc_array((size_t)blocks, sizeof(double)) : NULL;
     if (blocks > (int64_t)FAC_COUNT(few) && !many) return fac_error();
     if (many) j->partial = many;
-    fac_status st = fac__parallel_for_scratch(0, blocks, 1, tiles_bytes(j), run_blocks, j);
+    aside far;
+    fac_status st = put_aside(j, &far);
+    if (st == FAC_OK) st = fac__parallel_for_scratch(0, blocks, 1, tiles_bytes(j), run_blocks, j);
+    st = take_home(j, &far, st);
     for (int64_t b = 0; st == FAC_OK && b < blocks; b++) total += j->partial[b];
     fac__free(many);
     if (st != FAC_OK) return st;
@@ -163,10 +228,14 @@ static fac_status reduced(job *j, fac_tensor *const *operands, int64_t reduction
 
 /* Elements go straight into the output. A new one may be given up half way; one that was given is checked for first. */
 static fac_status elementwise(job *j, bool given) {
+    aside far;
+    fac_status st = put_aside(j, &far);
     j->only_checks = given && j->loss == FAC_LOSS_BINARY && !j->backward;
-    if (j->only_checks) FAC_TRY(fac__parallel_for_scratch(0, blocks_of(j), 1, tiles_bytes(j), run_blocks, j));
+    if (j->only_checks && st == FAC_OK)
+        st = fac__parallel_for_scratch(0, blocks_of(j), 1, tiles_bytes(j), run_blocks, j);
     j->only_checks = false;
-    return fac__parallel_for_scratch(0, blocks_of(j), 1, tiles_bytes(j), run_blocks, j);
+    if (st == FAC_OK) st = fac__parallel_for_scratch(0, blocks_of(j), 1, tiles_bytes(j), run_blocks, j);
+    return take_home(j, &far, st);
 }
 
 static fac_status forward(fac_structured *s, fac_loss loss, fac_tensor *self, fac_tensor *target, fac_tensor *weight,
@@ -198,7 +267,7 @@ static fac_status backward(fac_structured *s, fac_loss loss, fac_tensor *grad, f
     fac_tensor *const operands[OPERANDS] = {
         [X] = self, [TARGET] = target, [WEIGHT] = weight, [GRAD] = grad, [OUT] = s->out[0]};
     FAC_TRY(plan(&j, operands));
-    return fac__parallel_for_scratch(0, blocks_of(&j), 1, tiles_bytes(&j), run_blocks, &j);
+    return elementwise(&j, false);
 }
 
 fac_status mse_loss_cpu(fac_structured *s, fac_tensor *self, fac_tensor *target, int64_t reduction) {

@@ -12,7 +12,7 @@ enum { REDUCE_NONE, REDUCE_MEAN, REDUCE_SUM };
 enum { AT_ONCE = 512 }; /* elements that are widened in one call */
 
 typedef struct margin_job margin_job;
-/* The loss of a row x, or, with dx, its gradient times g into dx. Overwrites x; `others` is what the job marked. */
+/* The loss of a row x, or, with dx, its gradient times g into dx. `others` is what the job marked. */
 typedef double (*row_fn)(const margin_job *j, int64_t row, double *x, double *dx, const double *others, double g);
 /* Makes `others` of `rows` rows x: with is_flags it has the rows' flags, which are a caller's. Several rows before the first is read: what
    was just written element by element is slow to be read by vectors. */
@@ -46,16 +46,22 @@ static void put(char *p, fac_dtype d, int64_t i, double v) {
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
 
+/* The classes that are not the target. */
+static void multi_mark(const margin_job *j, int64_t first, int64_t rows, const double *x, bool is_flags,
+                       double *others) {
+    (void)is_flags;
+    memcpy(others, x, (size_t)(rows * j->classes) * sizeof *others);
+    for (int64_t i = 0; i < rows; i++) others[i * j->classes + j->target[first + i]] = -INFINITY;
+}
+
 static double multi_margin_row(const margin_job *j, int64_t row, double *x, double *dx, const double *others,
                                double g) {
-    (void)others;
     const int64_t y = j->target[row];
     const double w = (j->weight ? get(j->weight, j->dtype, y * j->weight_step) : 1) / (double)j->classes;
     const double shift = j->margin - x[y];
-    x[y] = -INFINITY; /* the target itself does not count */
-    if (!dx) return FAC_ISA_PICK(fac__hinge_sum)(x, j->classes, shift, j->square) * w;
+    if (!dx) return FAC_ISA_PICK(fac__hinge_sum)(others, j->classes, shift, j->square) * w;
     memset(dx, 0, (size_t)j->classes * sizeof *dx);
-    dx[y] = 0.0 - FAC_ISA_PICK(fac__hinge_slopes)(x, j->classes, shift, j->square, w * g, dx);
+    dx[y] = 0.0 - FAC_ISA_PICK(fac__hinge_slopes)(others, j->classes, shift, j->square, w * g, dx);
     return 0;
 }
 
@@ -189,7 +195,10 @@ static fac_status run_backward(margin_job *j, fac_tensor *out, fac_tensor *grad_
 
 static fac_status open_multi_margin(margin_job *j, fac_tensor *self, fac_tensor *target, fac_scalar p,
                                     fac_scalar margin, fac_tensor *weight) {
-    *j = (margin_job){.fn = multi_margin_row, .square = fac__scalar_f64(p) == 2, .margin = fac__scalar_f64(margin)};
+    *j = (margin_job){.fn = multi_margin_row,
+                      .mark = multi_mark,
+                      .square = fac__scalar_f64(p) == 2,
+                      .margin = fac__scalar_f64(margin)};
     FAC_TRY(open_margin(j, self, target));
     j->weight = weight ? fac__data(weight) : NULL;
     j->weight_step = weight ? weight->strides[0] : 0;

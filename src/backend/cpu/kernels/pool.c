@@ -132,21 +132,28 @@ static void max_f32_by_vectors(const pool_job *j, int64_t plane) {
                          .columns = p->in[2],
                          .to = (float *)(void *)j->to + plane * p->out_count,
                          .indices = j->indices + plane * p->out_count};
-    for (const span *s0 = j->spans[0], *e0 = s0 + p->out[0]; s0 < e0; s0++)
-        for (const span *s1 = j->spans[1], *e1 = s1 + p->out[1]; s1 < e1; s1++)
-            for (int64_t x = 0; x < p->out[2]; x += w.n, w.to += w.n, w.indices += w.n) {
-                w.n = (int)fac__min(FAC_MAX_WINDOWS, p->out[2] - x);
-                for (int i = 0; i < w.n; i++) {
-                    w.begin[i] = (int32_t)j->spans[2][x + i].begin;
-                    w.end[i] = (int32_t)j->spans[2][x + i].end;
-                }
-                w.z = s0->begin, w.z_end = s0->end, w.y = s1->begin, w.y_end = s1->end;
-                (void)FAC_ISA_PICK(fac__max_windows_f32)(&w);
+    enum { NARROW = 4 };
+    const span *middle = &j->spans[2][p->out[2] / 2];
+    const bool narrow = middle->end - middle->begin <= NARROW * j->step[2];
+    /* Rows of few results, of narrow windows, share a vector. */
+    const int64_t n = p->out[1] * p->out[2], together = narrow && p->out[2] < FAC_MAX_WINDOWS ? n : p->out[2];
+    for (const span *s0 = j->spans[0], *e0 = s0 + p->out[0]; s0 < e0; s0++) {
+        w.z = s0->begin, w.z_end = s0->end;
+        for (int64_t o = 0; o < n; o += w.n, w.to += w.n, w.indices += w.n) {
+            w.n = (int)fac__min(FAC_MAX_WINDOWS, together - o % together);
+            int64_t y = o / p->out[2], x = o % p->out[2];
+            for (int i = 0; i < w.n; i++) {
+                w.y[i] = (int32_t)j->spans[1][y].begin, w.y_end[i] = (int32_t)j->spans[1][y].end;
+                w.begin[i] = (int32_t)j->spans[2][x].begin, w.end[i] = (int32_t)j->spans[2][x].end;
+                if (++x == p->out[2]) x = 0, y++;
             }
+            (void)FAC_ISA_PICK(fac__max_windows_f32)(&w);
+        }
+    }
 }
 static bool suits_vectors(const pool_job *j) {
     return j->dtype == FAC_F32 && j->p.in_count <= INT32_MAX / 4 && j->step[2] <= INT32_MAX / 64 &&
-           FAC_ISA_PICK(fac__max_windows_f32)(NULL);
+           j->step[1] <= INT32_MAX / 64 && FAC_ISA_PICK(fac__max_windows_f32)(NULL);
 }
 
 static bool is_by_2(const fac_pool *p) {

@@ -16,9 +16,9 @@ FAC_ISA_DECLARE(void, fac__max_pairs_f64,
 #define FAC_MAX_WINDOWS 16
 typedef struct fac_max_windows {
     const float *from;
-    int64_t z, z_end, z_step, y, y_end, y_step;
+    int64_t z, z_end, z_step, y_step;
     int64_t rows, columns; /* of the input */
-    int32_t begin[FAC_MAX_WINDOWS], end[FAC_MAX_WINDOWS], step;
+    int32_t y[FAC_MAX_WINDOWS], y_end[FAC_MAX_WINDOWS], begin[FAC_MAX_WINDOWS], end[FAC_MAX_WINDOWS], step;
     int n;
     float *to;
     int64_t *indices;

@@ -76,7 +76,7 @@ static int64_t place_of_max(const fac_max_windows *w, int i) {
     __m512 top = _mm512_setzero_ps();
     __m512i best = _mm512_set1_epi32(-1);
     for (int64_t z = w->z; z < w->z_end; z += w->z_step)
-        for (int64_t y = w->y; y < w->y_end; y += w->y_step) {
+        for (int64_t y = w->y[i]; y < w->y_end[i]; y += w->y_step) {
             const int64_t row = (z * w->rows + y) * w->columns;
             for (int32_t x = w->begin[i]; x < w->end[i]; x += 16) {
                 const int32_t left = w->end[i] - x;
@@ -92,10 +92,12 @@ static int64_t place_of_max(const fac_max_windows *w, int i) {
     return greatest ? _mm512_mask_reduce_min_epi32(greatest, best) : -1;
 }
 
-enum { FEW_WINDOWS = 10 }; /* below which lanes of windows would mostly be empty */
+/* Below FEW_WINDOWS, of a few columns FEW_NARROW, lanes of windows would mostly be empty. */
+enum { FEW_WINDOWS = 10, FEW_NARROW = 4, NARROW = 4 };
 bool FAC_ISA_NAME(fac__max_windows_f32)(const fac_max_windows *w) {
     if (!w) return true;
-    if (w->n < FEW_WINDOWS && w->step == 1) {
+    const int few = w->n && w->end[w->n / 2] - w->begin[w->n / 2] <= NARROW ? FEW_NARROW : FEW_WINDOWS;
+    if (w->n < few && w->step == 1) {
         for (int i = 0; i < w->n; i++) {
             const int64_t at = place_of_max(w, i);
             w->to[i] = at < 0 ? -__builtin_inff() : w->from[at];
@@ -105,18 +107,22 @@ bool FAC_ISA_NAME(fac__max_windows_f32)(const fac_max_windows *w) {
     }
     const __mmask16 all = (__mmask16)((1u << w->n) - 1);
     const __m512i begin = _mm512_maskz_loadu_epi32(all, w->begin), end = _mm512_maskz_loadu_epi32(all, w->end),
-                  step = _mm512_set1_epi32(w->step);
+                  y_end = _mm512_maskz_loadu_epi32(all, w->y_end), step = _mm512_set1_epi32(w->step),
+                  y_step = _mm512_set1_epi32((int32_t)w->y_step), columns = _mm512_set1_epi32((int32_t)w->columns);
     __m512 top = _mm512_set1_ps(-__builtin_inff());
     __m512i best = _mm512_set1_epi32(-1);
-    for (int64_t z = w->z; z < w->z_end; z += w->z_step)
-        for (int64_t y = w->y; y < w->y_end; y += w->y_step) {
-            const int64_t row = (z * w->rows + y) * w->columns;
-            __m512i at = begin;
-            for (__mmask16 in; (in = _mm512_mask_cmplt_epi32_mask(all, at, end)); at = _mm512_add_epi32(at, step)) {
-                meet(in, _mm512_mask_i32gather_ps(top, in, at, w->from + row, 4),
-                     _mm512_add_epi32(at, _mm512_set1_epi32((int32_t)row)), &top, &best);
+    for (int64_t z = w->z; z < w->z_end; z += w->z_step) {
+        const __m512i plane = _mm512_set1_epi32((int32_t)(z * w->rows * w->columns));
+        __m512i y = _mm512_maskz_loadu_epi32(all, w->y);
+        for (__mmask16 there; (there = _mm512_mask_cmplt_epi32_mask(all, y, y_end)); y = _mm512_add_epi32(y, y_step)) {
+            const __m512i row = _mm512_add_epi32(plane, _mm512_mullo_epi32(y, columns));
+            __m512i x = begin;
+            for (__mmask16 in; (in = _mm512_mask_cmplt_epi32_mask(there, x, end)); x = _mm512_add_epi32(x, step)) {
+                const __m512i at = _mm512_add_epi32(x, row);
+                meet(in, _mm512_mask_i32gather_ps(top, in, at, w->from, 4), at, &top, &best);
             }
         }
+    }
     best = _mm512_max_epi32(best, _mm512_setzero_si512());
     _mm512_mask_storeu_ps(w->to, all, top);
     _mm512_mask_storeu_epi64(w->indices, (__mmask8)all, _mm512_cvtepi32_epi64(_mm512_castsi512_si256(best)));

@@ -198,7 +198,7 @@ static bool is_short_in_tiles(const job *j) {
     return j->r->kind != FAC_ACC_C128 && kept->ndim == 1 && red->ndim == 1 && red->count > 0 &&
            red->count <= SHORT_ROW && kept->count >= 4 &&
            fac__nest_step(kept, 0) == red->count * fac__nest_step(red, 0) &&
-           !(j->in_place.row && fac__nest_step(red, 0) == 1);
+           !(fac__nest_step(red, 0) == 1 && (is_short(j) || (j->in_place.row && j->r->kind == FAC_ACC_I64)));
 }
 
 /* The rows of a tile. */

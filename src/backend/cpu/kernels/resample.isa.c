@@ -50,6 +50,29 @@ static inline bool sum_window(const fac_row_taps *m, int64_t i, const float *in,
 }
 #endif
 
+#if FAC_ISA_LEVEL >= 2
+/* The same of doubles. */
+static inline bool sum_window_f64(const fac_row_taps *m, int64_t i, const double *in, double *out) {
+    const int32_t *at = m->at + i;
+    const double *w = (const double *)m->weight + i;
+    int64_t base = at[0] > m->slack ? at[0] - m->slack : 0;
+    const int64_t end = at[(m->taps - 1) * m->n + FAC_LANES_F64 - 1] + m->slack;
+    if (base > m->columns - 2 * FAC_LANES_F64) base = m->columns - 2 * FAC_LANES_F64;
+    if (base < 0 || end >= base + 2 * FAC_LANES_F64) return false;
+    const __m512d a = _mm512_loadu_pd(in + base), b = _mm512_loadu_pd(in + base + FAC_LANES_F64);
+    const __m256i first = _mm256_set1_epi32((int32_t)base);
+    fac_vf64 sum = {0};
+    for (int64_t t = 0; t < m->taps; t++) {
+        const __m256i place = _mm256_sub_epi32(_mm256_loadu_si256((const void *)(at + t * m->n)), first);
+        const fac_vf64 v = (fac_vf64)_mm512_permutex2var_pd(a, _mm512_cvtepi32_epi64(place), b);
+        const fac_vf64 part = v * fac_load_f64(w + t * m->n);
+        sum = t == 0 ? part : sum + part;
+    }
+    fac_store_f64(out, sum);
+    return true;
+}
+#endif
+
 /* ---- floats -------------------------------------------------------------------------------------------------------------- */
 
 /* Outputs [begin, begin + n) of a row, n at most BLOCK. */
@@ -89,7 +112,14 @@ static void row_f64(const fac_row_taps *m, int shift, const void *from, void *to
     const double *in = from;
     double *out = to;
     (void)shift;
+#if FAC_ISA_LEVEL >= 2
+    for (int64_t i = 0; i < m->n; i += FAC_LANES_F64) {
+        const int64_t n = m->n - i < FAC_LANES_F64 ? m->n - i : FAC_LANES_F64;
+        if (n < FAC_LANES_F64 || !sum_window_f64(m, i, in, out + i)) span_f64(m, i, n, in, out + i);
+    }
+#else
     for (int64_t i = 0; i < m->n; i += BLOCK) span_f64(m, i, m->n - i < BLOCK ? m->n - i : BLOCK, in, out + i);
+#endif
 }
 
 #define FLOAT_LOOPS(SUF, T)                                                                                          \
