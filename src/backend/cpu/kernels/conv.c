@@ -14,6 +14,7 @@
 #include "backend/cpu/im2col.h"
 #include "backend/cpu/kernels/conv_last.h"
 #include "backend/cpu/kernels/conv_library.h"
+#include "backend/cpu/kernels/conv_winograd.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"
@@ -492,6 +493,8 @@ static fac_status compute_last(const one_side *o, const operands *from, fac_memo
     if (fac__conv_last_suits(o->c, o->result, j.dtype)) {
         const bool weight = o->result == FAC_CONV_WEIGHT;
         const fac_conv_arrays a = arrays_of(&j, weight ? fac__data(to.t) : NULL);
+        if (fac__conv_winograd_suits(o->c, o->result, j.dtype)) st = fac__conv_winograd(o->c, o->result, &a, done);
+        if (*done || st != FAC_OK) return fac__rowmajor_end(&to, st);
         st = weight ? fac__conv_last_weight(o->c, &a, done) : fac__conv_last(o->c, o->result, &a, done);
     }
     if (!*done && st == FAC_OK)
