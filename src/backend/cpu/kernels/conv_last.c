@@ -18,6 +18,7 @@ enum {
     BAND_BYTES = 1 << 18,  /* of input in a task */
     PLANE_BYTES = 1 << 18, /* of a band of single channels, per block */
     BAND_POINTS = 768,     /* of the result in a task, at most, but for a single line */
+    FEW_LINES = 6,         /* of an image, not to be undercut for the sake of the cache */
     FEW_POINTS = 96,       /* images of less are put together */
     PASS_WORDS = 768,      /* of a sum whose weights are read again and again */
     LEAST_ROWS = 64,       /* of a product of matrices */
@@ -169,6 +170,8 @@ static void cut(last_job *j, double work) {
     const int64_t bytes = j->in_step[0] * j->line[0] * planes, more = j->width[0] - (all - 1) * j->in_step[0];
     const int64_t most = j->single ? PLANE_BYTES * planes : BAND_BYTES;
     int64_t lines = fac__min(most / fac__max(1, bytes) - more, j->single ? all : BAND_POINTS / row);
+    /* Of long lines some more, as those at the ends are copied twice. */
+    if (lines < FEW_LINES && (FEW_LINES + more) * bytes <= 4 * most) lines = FEW_LINES;
     lines = fac__max(1, fac__min(lines, all));
     j->bands = fac__div_up(all, lines);
     j->lines = fac__div_up(all, j->bands);
