@@ -17,7 +17,8 @@
 enum {
     BAND_BYTES = 1 << 18,  /* of input in a task */
     PLANE_BYTES = 1 << 18, /* of a band of single channels, per block */
-    BAND_POINTS = 768,     /* of the result in a task, at most, but for a single line */
+    BAND_POINTS = 2048,    /* of the result in a task, at most, but for a single line */
+    SUM_POINTS = 768,      /* the same if there are passes */
     FEW_LINES = 6,         /* of an image, not to be undercut for the sake of the cache */
     FEW_POINTS = 96,       /* images of less are put together */
     PASS_WORDS = 768,      /* of a sum whose weights are read again and again */
@@ -169,7 +170,8 @@ static void cut(last_job *j, double work) {
     const int64_t planes = j->single ? fac__div_up(j->blocks, fac__div_up(j->blocks, PLANES)) : 1;
     const int64_t bytes = j->in_step[0] * j->line[0] * planes, more = j->width[0] - (all - 1) * j->in_step[0];
     const int64_t most = j->single ? PLANE_BYTES * planes : BAND_BYTES;
-    int64_t lines = fac__min(most / fac__max(1, bytes) - more, j->single ? all : BAND_POINTS / row);
+    int64_t lines =
+        fac__min(most / fac__max(1, bytes) - more, j->single ? all : (j->sums ? SUM_POINTS : BAND_POINTS) / row);
     /* Of long lines some more, as those at the ends are copied twice. */
     if (lines < FEW_LINES && (FEW_LINES + more) * bytes <= 4 * most) lines = FEW_LINES;
     lines = fac__max(1, fac__min(lines, all));
@@ -448,6 +450,7 @@ static void run_block(const last_job *j, const phase *p, fac_conv_tiles *t, int6
         part.n_runs = take_pass(p, most, &run, &done, l->runs, &words);
         part.weight = weight;
         part.more = i > 0;
+        if (i > 0) part.next_bytes = 0;
         part.done = i >= passes - 1;
         FAC_ISA_PICK(fac__conv_last_tiles)(&part);
     }
@@ -527,8 +530,12 @@ static void run_task(const last_job *j, int64_t task, const lane *l) {
         const phase *p = &j->phases[i];
         t.from = p->from, t.to = p->to;
         t.points = images * fac__max(0, fac__min(end, p->count[0]) - begin) * p->count[1] * p->count[2];
+        /* The band behind this one, unless the cache has room for no more. */
+        const int64_t line = in_bytes / fac__max(1, j->in_size[0]);
+        t.next = in + fac__min(end * j->in_step[0], j->in_size[0]) * line;
+        t.next_bytes = j->images == 1 && i == 0 ? fac__min(j->lines * j->in_step[0] * line, BAND_BYTES) : 0;
         if (t.points && j->single) run_single(j, p, t, images, first_block, last_block, l);
-        for (int64_t b = first_block; t.points && !j->single && b < last_block; b++)
+        for (int64_t b = first_block; t.points && !j->single && b < last_block; b++, t.next_bytes = 0)
             run_block(j, p, &t, b / j->blocks, b % j->blocks, l);
     }
 }

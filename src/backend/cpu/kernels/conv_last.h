@@ -33,6 +33,8 @@ typedef struct fac_conv_tiles {
     bool done;    /* the result is stored, not the sums */
     const void *bias;
     bool bf16;
+    const char *next; /* what will be read after this: so many bytes are fetched meanwhile */
+    int64_t next_bytes;
 } fac_conv_tiles;
 FAC_ISA_DECLARE(void, fac__conv_last_tiles, (const fac_conv_tiles *t));
 

@@ -30,7 +30,11 @@ INLINE __m512 bias_of(const void *bias, bool bf16, int v, __mmask16 lanes) {
         bias[v] = bias_of(t->bias, t->bf16, v, lanes[v]);                                                           \
     }                                                                                                               \
     const int item = t->bf16 ? 2 : 4;                                                                               \
+    const int64_t fetched = t->next_bytes / fac__max(1, t->points / P);                                             \
+    const char *next = t->next;                                                                                     \
     for (int64_t first = 0; first < t->points; first += P) {                                                        \
+        for (int64_t b = 0; b < fetched; b += 64) _mm_prefetch(next + b, _MM_HINT_T1);                              \
+        next += fetched;                                                                                            \
         const int64_t n = fac__min(P, t->points - first);                                                           \
         __m512 acc[P][V];                                                                                           \
         const char *at[P];                                                                                          \
