@@ -20,6 +20,8 @@ enum {
     BAND_POINTS = 2048,    /* of the result in a task, at most, but for a single line */
     SUM_POINTS = 768,      /* the same if there are passes */
     FEW_LINES = 6,         /* of an image, not to be undercut for the sake of the cache */
+    HEAVY_BYTES = 1 << 20, /* of packed weights */
+    MORE_POINTS = 192,     /* together, for these */
     FEW_POINTS = 96,       /* images of less are put together */
     PASS_WORDS = 768,      /* of a sum whose weights are read again and again */
     LEAST_ROWS = 64,       /* of a product of matrices */
@@ -178,9 +180,11 @@ static void cut(last_job *j, double work) {
     j->bands = fac__div_up(all, lines);
     j->lines = fac__div_up(all, j->bands);
     j->images = 1;
-    if (j->bands == 1)
-        j->images = fac__max(
-            1, fac__min(FEW_POINTS / (row * all), BAND_BYTES / fac__max(1, j->line[0] * j->width[0] * planes)));
+    if (j->bands == 1) { /* heavy weights are read for more points at a time */
+        const bool heavy = j->packed_words * 4 > HEAVY_BYTES && !j->single;
+        const int64_t points = heavy ? MORE_POINTS : FEW_POINTS, room = heavy ? 4 * BAND_BYTES : BAND_BYTES;
+        j->images = fac__min(points / (row * all), room / fac__max(1, j->line[0] * j->width[0] * planes));
+    }
     j->images = fac__max(1, fac__min(j->images, c->batch));
     j->chunks = fac__div_up(c->batch, j->images);
     const int64_t tasks = j->bands * j->chunks, wanted = work >= (double)TASK_WORK * TASKS ? TASKS : 1;
@@ -569,7 +573,8 @@ bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d) 
     if (result == FAC_CONV_WEIGHT) return fac__min(c->small, c->large) >= LEAST_CHANNELS && work_of(c) >= LEAST_WORK;
     const int64_t channels = result == FAC_CONV_SMALL ? c->small : c->large;
     const bool single = is_single(c);
-    bool suits = c->taps <= TAPS && (single || channels >= LEAST_CHANNELS) && work_of(c) >= LEAST_WORK;
+    bool suits = c->taps <= TAPS && (single || channels >= LEAST_CHANNELS || (c->taps == 1 && d == FAC_BF16)) &&
+                 work_of(c) >= LEAST_WORK;
     double phases = 1;
     for (int d_ = 0; d_ < FAC_CONV_DIMS; d_++) {
         suits = suits && c->kernel[d_] <= TAPS / 8 && c->padding[d_] < INT32_MAX / 4 &&
