@@ -570,7 +570,8 @@ static bool is_single(const fac_conv *c) { return c->small == 1 && c->large == 1
 
 bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d) {
     if (fac__cpu_isa < FAC_ISA_AVX512 || (d != FAC_F32 && !(d == FAC_BF16 && fac__cpu_bf16))) return false;
-    if (result == FAC_CONV_WEIGHT) return fac__min(c->small, c->large) >= LEAST_CHANNELS && work_of(c) >= LEAST_WORK;
+    if (result == FAC_CONV_WEIGHT)
+        return (fac__min(c->small, c->large) >= LEAST_CHANNELS || is_single(c)) && work_of(c) >= LEAST_WORK;
     const int64_t channels = result == FAC_CONV_SMALL ? c->small : c->large;
     const bool single = is_single(c);
     bool suits = c->taps <= TAPS && (single || channels >= LEAST_CHANNELS || (c->taps == 1 && d == FAC_BF16)) &&
