@@ -21,6 +21,11 @@ static const last_case cases[] = {
     {"taps that meet padding only", {5, 40, 1, 2}, {33, 40, 5, 3}, {1, 1}, {2, 1}, {1, 1}, {0}, 2, 1, false},
     {"sums in passes", {2, 300, 9, 9}, {80, 300, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
     {"sums in passes, one tap", {1, 1700, 6, 7}, {20, 1700, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false},
+    {"tiles that reach past the edges", {3, 30, 21, 23}, {50, 30, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
+    {"tiles without padding", {2, 64, 24, 22}, {24, 64, 3, 3}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false},
+    {"tiles, padding of 2", {1, 40, 26, 28}, {100, 40, 3, 3}, {1, 1}, {2, 2}, {1, 1}, {0}, 2, 1, false},
+    {"tiles, transposed", {2, 40, 22, 17}, {40, 33, 3, 3}, {1, 1}, {1, 0}, {1, 1}, {0}, 2, 1, true},
+    {"tiles, many channels", {3, 400, 14, 14}, {70, 400, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
     {"odd channels", {3, 13, 17, 19}, {21, 13, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
     {"one channel", {3, 1, 28, 28}, {20, 1, 5, 5}, {1, 1}, {2, 2}, {1, 1}, {0}, 2, 1, false},
     {"three channels, 7x7, stride 2", {2, 3, 45, 44}, {24, 3, 7, 7}, {2, 2}, {3, 3}, {1, 1}, {0}, 2, 1, false},
@@ -144,11 +149,11 @@ static void conv_of_innermost_channels_has_the_same_bits_for_any_number_of_threa
 static void infinity_stays_within_its_windows(void **state) {
     (void)state;
     const fac_dtype dtypes[] = {FAC_F32, FAC_BF16};
-    const int64_t channels[][2] = {{3, 20}, {16, 32}, {33, 16}};
+    const int64_t channels[][2] = {{3, 20}, {16, 32}, {33, 16}, {33, 40}};
     for (size_t d = 0; d < FAC_COUNT(dtypes); d++) {
         for (size_t i = 0; i < FAC_COUNT(channels); i++) {
             FAC_SCOPE(s);
-            fac_tensor *x = fac_ones(FAC_INTS(2, channels[i][0], 9, 9)),
+            fac_tensor *x = fac_ones(FAC_INTS(2, channels[i][0], 19, 17)),
                        *w = fac_ones(FAC_INTS(channels[i][1], channels[i][0], 3, 3));
             (void)fac_fill_(fac_select(fac_select(fac_select(fac_select(x, 0, 1), 0, 0), 0, 4), 0, 4), INFINITY);
             fac_tensor *in = fac_contiguous(fac_to_dtype(x, dtypes[d]), .memory_format = FAC_CHANNELS_LAST);

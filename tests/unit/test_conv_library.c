@@ -111,7 +111,10 @@ static void conv_of_bf16_through_onednn_is_that_of_the_same_numbers(void **state
         fac_tensor *b = fac_to_dtype(RANDOM(bias), FAC_BF16), *g = NULL;
         fac__conv_primitives_trim();
         results library = run_case(k, x, w, b, &g);
-        if (fac__cpu_bf16 && k->library == ALWAYS && strcmp(k->what, "1x1") != 0 && fac__conv_primitives_kept() == 0)
+        /* Many channels are put last, where our own loops take them. */
+        const bool moves = fac__cpu_isa == FAC_ISA_AVX512 && k->groups == 1 && k->weight[0] >= 32 && k->weight[1] >= 32;
+        if (fac__cpu_bf16 && k->library == ALWAYS && !moves && strcmp(k->what, "1x1") != 0 &&
+            fac__conv_primitives_kept() == 0)
             fail_msg("%s: none of oneDNN's convolutions were used", k->what);
         fac_tensor *same = fac_to_dtype(fac_to_dtype(g, FAC_BF16), FAC_F64);
         results own = run_case(k, fac_to_dtype(x, FAC_F64), fac_to_dtype(w, FAC_F64), fac_to_dtype(b, FAC_F64), &same);

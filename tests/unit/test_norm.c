@@ -148,9 +148,8 @@ static void batch_norm_of_innermost_channels_agrees_with_planes(void **state) {
                 }
                 fac_native_batch_norm_result r =
                     fac_native_batch_norm(in[0], in[2], in[3], NULL, NULL, true, 0.1, 1e-5);
-                fac_native_batch_norm_backward_result g =
-                    fac_native_batch_norm_backward(in[1], in[0], in[2], NULL, NULL, r.result1, r.result2, true, 1e-5,
-                                                   FAC_INTS(1, 1, 1));
+                fac_native_batch_norm_backward_result g = fac_native_batch_norm_backward(
+                    in[1], in[0], in[2], NULL, NULL, r.result1, r.result2, true, 1e-5, FAC_INTS(1, 1, 1));
                 y[last] = r.result0, dx[last] = g.result0, dw[last] = g.result1, db[last] = g.result2;
             }
             assert_no_error();

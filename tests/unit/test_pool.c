@@ -232,7 +232,30 @@ static void max_pool_backward_refuses_bad_indices(void **state) {
     assert_error(FAC_ERR_SHAPE, "Expected indices to have the pooled size");
 }
 
-FAC_TEST_MAIN(FAC_TEST(max_pool2d_matches_its_definition), FAC_TEST(max_pool2d_nan_wins_and_the_first_of_equals),
+/* Vectors of channels and what is left of them, in both dtypes, with NaN and infinities: the values and the indices of planes. */
+static void maxima_of_innermost_channels_are_those_of_planes(void **state) {
+    (void)state;
+    const int64_t channels[] = {5, 16, 70, 150};
+    const fac_dtype dtypes[] = {FAC_F32, FAC_BF16};
+    for (size_t i = 0; i < FAC_COUNT(channels) * FAC_COUNT(dtypes); i++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_round(fac_mul(fac_randn(FAC_INTS(2, channels[i / 2], 9, 8)), 2));
+        x = fac_to_dtype(fac_div(x, fac_ne(x, 3)), dtypes[i % 2]); /* equal numbers, infinity */
+        x = fac_masked_fill(x, fac_eq(x, -3), NAN);
+        fac_tensor *last = fac_contiguous(x, .memory_format = FAC_CHANNELS_LAST);
+        fac_max_pool2d_with_indices_result a =
+            fac_max_pool2d_with_indices(x, FAC_INTS(3, 2), .strides = FAC_INTS(2, 1), .padding = 1);
+        fac_max_pool2d_with_indices_result b =
+            fac_max_pool2d_with_indices(last, FAC_INTS(3, 2), .strides = FAC_INTS(2, 1), .padding = 1);
+        assert_no_error();
+        assert_true(fac_equal(fac_nan_to_num(a.result0), fac_nan_to_num(b.result0)));
+        assert_true(fac_equal(fac_isnan(a.result0), fac_isnan(b.result0)));
+        assert_true(fac_equal(a.result1, b.result1));
+    }
+}
+
+FAC_TEST_MAIN(FAC_TEST(maxima_of_innermost_channels_are_those_of_planes), FAC_TEST(max_pool2d_matches_its_definition),
+              FAC_TEST(max_pool2d_nan_wins_and_the_first_of_equals),
               FAC_TEST(max_pool_of_padding_alone_is_the_least_value), FAC_TEST(avg_pool2d_matches_its_definition),
               FAC_TEST(pooling_of_other_ranks_agrees), FAC_TEST(pooling_has_gradients_to_second_order),
               FAC_TEST(pooling_refuses_bad_arguments), FAC_TEST(max_pool_backward_refuses_bad_indices))

@@ -5,7 +5,7 @@
    out, so that idle slabs can be given back.
 
    Large blocks carry a header that says what they hold. Free ones are kept in one array sorted by size; a request takes the
-   smallest that fits and wastes at most a quarter. The idle ones together never exceed the most that was in use at once, or
+   smallest that fits and wastes at most a quarter, or, from 1 MB on, more where that keeps the sum below what was ever used. The idle ones together never exceed the most that was in use at once, or
    64 MB: what does not fit goes to the system, unless there are idle ones that were freed so long ago that nothing seems to need
    them any more, which go instead.
    Blocks of 4 MB and more ask the kernel for huge pages. */
@@ -22,6 +22,7 @@ enum {
     HEADER = FAC_DATA_ALIGN,
     HUGE_FROM = 4 << 20,
     HUGE_PAGE = 2 << 20,
+    LOOSE_FROM = 1 << 20,
     KEEP_IDLE = 64 << 20 /* idle bytes that are always tolerated */
 };
 static const int64_t FLUSH_BYTES = 1 << 20;
@@ -246,7 +247,10 @@ static large *idle_remove(size_t i) {
 
 static large *idle_take(size_t n) {
     size_t i = idle_find(n);
-    return i < idle.n && idle.v[i]->room <= n + n / 4 ? idle_remove(i) : NULL;
+    if (i == idle.n) return NULL;
+    /* Where new pages would make more than was ever in use, a block that is up to twice too large is better. */
+    const bool short_of_room = n >= LOOSE_FROM && large_used + idle_bytes + n > large_peak;
+    return idle.v[i]->room <= (short_of_room ? 2 * n : n + n / 4) ? idle_remove(i) : NULL;
 }
 
 static void system_free(large *b) {

@@ -14,6 +14,7 @@
 #include "backend/cpu/im2col.h"
 #include "backend/cpu/kernels/conv_last.h"
 #include "backend/cpu/kernels/conv_library.h"
+#include "backend/cpu/kernels/conv_winograd.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"
@@ -24,6 +25,7 @@ enum {
     WINDOW_BYTES = 1 << 19, /* of windows made at a time */
     MIN_POSITIONS = 128,    /* at a time: below, packing the weight again and again would cost more */
     ROWS = 256,             /* of windows (channels x taps) per task of to_large and to_weight */
+    MOVED_CHANNELS = 32,    /* of either side from which it pays to put them last */
     WEIGHT_TASKS = 8        /* parallel tasks wanted of to_weight */
 };
 
@@ -492,6 +494,8 @@ static fac_status compute_last(const one_side *o, const operands *from, fac_memo
     if (fac__conv_last_suits(o->c, o->result, j.dtype)) {
         const bool weight = o->result == FAC_CONV_WEIGHT;
         const fac_conv_arrays a = arrays_of(&j, weight ? fac__data(to.t) : NULL);
+        if (fac__conv_winograd_suits(o->c, o->result, j.dtype)) st = fac__conv_winograd(o->c, o->result, &a, done);
+        if (*done || st != FAC_OK) return fac__rowmajor_end(&to, st);
         st = weight ? fac__conv_last_weight(o->c, &a, done) : fac__conv_last(o->c, o->result, &a, done);
     }
     if (!*done && st == FAC_OK)
@@ -514,11 +518,21 @@ static fac_status compute_row_major(const one_side *o, const operands *from) {
                                                                 : to_weight(&j, fac__data(to.t)));
 }
 
+/* Row-major images that are worth putting their channels last, and back. */
+static bool should_move(const one_side *o) {
+    const fac_conv *c = o->c;
+    const fac_dtype d = (fac_dtype)o->out->dtype;
+    if (c->nd == 1 || o->out->ndim != c->nd + 2 || fac__min(c->small, c->large) < MOVED_CHANNELS) return false;
+    return fac__conv_winograd_suits(c, o->result, d) ||
+           (d == FAC_BF16 && !is_pointwise(c) && fac__conv_last_suits(c, o->result, d));
+}
+
 /* f: the format of the call's results. */
 static fac_status compute(const one_side *o, fac_memory_format f) {
     bool done = false;
     fac_status st = FAC_OK;
     if (o->out->numel == 0) return FAC_OK;
+    if (f == FAC_CONTIGUOUS && should_move(o)) f = o->c->nd == 3 ? FAC_CHANNELS_LAST_3D : FAC_CHANNELS_LAST;
     if (fac__is_channels_last(f) && last_takes(o)) {
         operands from = {0};
         st = operands_make(o, f, &from);

@@ -17,7 +17,11 @@
 enum {
     BAND_BYTES = 1 << 18,  /* of input in a task */
     PLANE_BYTES = 1 << 18, /* of a band of single channels, per block */
-    BAND_POINTS = 768,     /* of the result in a task, at most, but for a single line */
+    BAND_POINTS = 2048,    /* of the result in a task, at most, but for a single line */
+    SUM_POINTS = 768,      /* the same if there are passes */
+    FEW_LINES = 6,         /* of an image, not to be undercut for the sake of the cache */
+    HEAVY_BYTES = 1 << 20, /* of packed weights */
+    MORE_POINTS = 192,     /* together, for these */
     FEW_POINTS = 96,       /* images of less are put together */
     PASS_WORDS = 768,      /* of a sum whose weights are read again and again */
     LEAST_ROWS = 64,       /* of a product of matrices */
@@ -168,14 +172,19 @@ static void cut(last_job *j, double work) {
     const int64_t planes = j->single ? fac__div_up(j->blocks, fac__div_up(j->blocks, PLANES)) : 1;
     const int64_t bytes = j->in_step[0] * j->line[0] * planes, more = j->width[0] - (all - 1) * j->in_step[0];
     const int64_t most = j->single ? PLANE_BYTES * planes : BAND_BYTES;
-    int64_t lines = fac__min(most / fac__max(1, bytes) - more, j->single ? all : BAND_POINTS / row);
+    int64_t lines =
+        fac__min(most / fac__max(1, bytes) - more, j->single ? all : (j->sums ? SUM_POINTS : BAND_POINTS) / row);
+    /* Of long lines some more, as those at the ends are copied twice. */
+    if (lines < FEW_LINES && (FEW_LINES + more) * bytes <= 4 * most) lines = FEW_LINES;
     lines = fac__max(1, fac__min(lines, all));
     j->bands = fac__div_up(all, lines);
     j->lines = fac__div_up(all, j->bands);
     j->images = 1;
-    if (j->bands == 1)
-        j->images = fac__max(
-            1, fac__min(FEW_POINTS / (row * all), BAND_BYTES / fac__max(1, j->line[0] * j->width[0] * planes)));
+    if (j->bands == 1) { /* heavy weights are read for more points at a time */
+        const bool heavy = j->packed_words * 4 > HEAVY_BYTES && !j->single;
+        const int64_t points = heavy ? MORE_POINTS : FEW_POINTS, room = heavy ? 4 * BAND_BYTES : BAND_BYTES;
+        j->images = fac__min(points / (row * all), room / fac__max(1, j->line[0] * j->width[0] * planes));
+    }
     j->images = fac__max(1, fac__min(j->images, c->batch));
     j->chunks = fac__div_up(c->batch, j->images);
     const int64_t tasks = j->bands * j->chunks, wanted = work >= (double)TASK_WORK * TASKS ? TASKS : 1;
@@ -445,6 +454,7 @@ static void run_block(const last_job *j, const phase *p, fac_conv_tiles *t, int6
         part.n_runs = take_pass(p, most, &run, &done, l->runs, &words);
         part.weight = weight;
         part.more = i > 0;
+        if (i > 0) part.next_bytes = 0;
         part.done = i >= passes - 1;
         FAC_ISA_PICK(fac__conv_last_tiles)(&part);
     }
@@ -524,8 +534,12 @@ static void run_task(const last_job *j, int64_t task, const lane *l) {
         const phase *p = &j->phases[i];
         t.from = p->from, t.to = p->to;
         t.points = images * fac__max(0, fac__min(end, p->count[0]) - begin) * p->count[1] * p->count[2];
+        /* The band behind this one, unless the cache has room for no more. */
+        const int64_t line = in_bytes / fac__max(1, j->in_size[0]);
+        t.next = in + fac__min(end * j->in_step[0], j->in_size[0]) * line;
+        t.next_bytes = j->images == 1 && i == 0 ? fac__min(j->lines * j->in_step[0] * line, BAND_BYTES) : 0;
         if (t.points && j->single) run_single(j, p, t, images, first_block, last_block, l);
-        for (int64_t b = first_block; t.points && !j->single && b < last_block; b++)
+        for (int64_t b = first_block; t.points && !j->single && b < last_block; b++, t.next_bytes = 0)
             run_block(j, p, &t, b / j->blocks, b % j->blocks, l);
     }
 }
@@ -556,10 +570,12 @@ static bool is_single(const fac_conv *c) { return c->small == 1 && c->large == 1
 
 bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d) {
     if (fac__cpu_isa < FAC_ISA_AVX512 || (d != FAC_F32 && !(d == FAC_BF16 && fac__cpu_bf16))) return false;
-    if (result == FAC_CONV_WEIGHT) return fac__min(c->small, c->large) >= LEAST_CHANNELS && work_of(c) >= LEAST_WORK;
+    if (result == FAC_CONV_WEIGHT)
+        return (fac__min(c->small, c->large) >= LEAST_CHANNELS || is_single(c)) && work_of(c) >= LEAST_WORK;
     const int64_t channels = result == FAC_CONV_SMALL ? c->small : c->large;
     const bool single = is_single(c);
-    bool suits = c->taps <= TAPS && (single || channels >= LEAST_CHANNELS) && work_of(c) >= LEAST_WORK;
+    bool suits = c->taps <= TAPS && (single || channels >= LEAST_CHANNELS || (c->taps == 1 && d == FAC_BF16)) &&
+                 work_of(c) >= LEAST_WORK;
     double phases = 1;
     for (int d_ = 0; d_ < FAC_CONV_DIMS; d_++) {
         suits = suits && c->kernel[d_] <= TAPS / 8 && c->padding[d_] < INT32_MAX / 4 &&

@@ -33,6 +33,8 @@ typedef struct fac_conv_tiles {
     bool done;    /* the result is stored, not the sums */
     const void *bias;
     bool bf16;
+    const char *next; /* what will be read after this: so many bytes are fetched meanwhile */
+    int64_t next_bytes;
 } fac_conv_tiles;
 FAC_ISA_DECLARE(void, fac__conv_last_tiles, (const fac_conv_tiles *t));
 
@@ -81,6 +83,8 @@ typedef struct fac_conv_outer {
     bool bf16;
 } fac_conv_outer;
 FAC_ISA_DECLARE(void, fac__conv_last_outer, (const fac_conv_outer *o));
+/* sum[t][c] += small[point][c] * large[point and offsets[t]][c] over points, all in f32; of `rows` taps. */
+FAC_ISA_DECLARE(void, fac__conv_last_single_outer, (const fac_conv_outer *o, const int64_t *offsets));
 
 /* Weights of one tap and block of channels as words: word k of channel i at to[k * ld + i]. Numbers are `is` (channels of the result) and
    `ks` (channels that are summed) apart; past `channels` and `depth` there are zeros. */

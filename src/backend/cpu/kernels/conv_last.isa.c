@@ -30,7 +30,11 @@ INLINE __m512 bias_of(const void *bias, bool bf16, int v, __mmask16 lanes) {
         bias[v] = bias_of(t->bias, t->bf16, v, lanes[v]);                                                           \
     }                                                                                                               \
     const int item = t->bf16 ? 2 : 4;                                                                               \
+    const int64_t fetched = t->next_bytes / fac__max(1, t->points / P);                                             \
+    const char *next = t->next;                                                                                     \
     for (int64_t first = 0; first < t->points; first += P) {                                                        \
+        for (int64_t b = 0; b < fetched; b += 64) _mm_prefetch(next + b, _MM_HINT_T1);                              \
+        next += fetched;                                                                                            \
         const int64_t n = fac__min(P, t->points - first);                                                           \
         __m512 acc[P][V];                                                                                           \
         const char *at[P];                                                                                          \
@@ -272,6 +276,42 @@ void FAC_ISA_NAME(fac__conv_last_outer)(const fac_conv_outer *o) {
     by_width[o->bf16][o->vectors - 1](o);
 }
 
+/* TAPS taps of a vector of channels; of the last few, some again. */
+#define SINGLE_OUTER(TAPS)                                                                                        \
+    static void single_outer_##TAPS(const fac_conv_outer *o, const int64_t *offsets, int64_t n, int v) {          \
+        const char *small = o->small + v * o->small_plane, *large = o->large + v * o->large_plane, *at[TAPS];     \
+        __m512 acc[TAPS];                                                                                         \
+        _Pragma("GCC unroll 9") for (int t = 0; t < TAPS; t++) {                                                  \
+            acc[t] = _mm512_setzero_ps();                                                                         \
+            at[t] = large + offsets[fac__min(t, n - 1)];                                                          \
+        }                                                                                                         \
+        for (int64_t p = 0; p < o->points; p++) {                                                                 \
+            const int64_t where = o->at_large[p];                                                                 \
+            const __m512 s = _mm512_loadu_ps(small + o->at_small[p]);                                             \
+            _Pragma("GCC unroll 9") for (int t = 0; t < TAPS; t++) acc[t] =                                       \
+                _mm512_fmadd_ps(s, _mm512_loadu_ps(at[t] + where), acc[t]);                                       \
+        }                                                                                                         \
+        const __mmask16 lanes = lanes_of(o->channels - v * FAC_CONV_LANES);                                       \
+        for (int t = 0; t < TAPS; t++) {                                                                          \
+            float *to = o->sum + t * o->ld + v * FAC_CONV_LANES;                                                  \
+            if (t < n) _mm512_mask_storeu_ps(to, lanes, _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, to), acc[t])); \
+        }                                                                                                         \
+    }
+SINGLE_OUTER(5)
+SINGLE_OUTER(7)
+SINGLE_OUTER(9)
+
+void FAC_ISA_NAME(fac__conv_last_single_outer)(const fac_conv_outer *o, const int64_t *offsets) {
+    const int64_t taps = o->rows, step = taps % 9 == 0 ? 9 : taps % 5 == 0 ? 5 : 7;
+    fac_conv_outer part = *o;
+    for (int64_t t = 0; t < taps; t += step) {
+        const int64_t n = fac__min(step, taps - t);
+        part.sum = o->sum + t * o->ld;
+        for (int v = 0; v < o->vectors; v++)
+            (step == 9 ? single_outer_9 : step == 5 ? single_outer_5 : single_outer_7)(&part, offsets + t, n, v);
+    }
+}
+
 /* ---- packing ----------------------------------------------------------------------------------------------------------------- */
 
 static uint32_t number(const fac_conv_pack *p, int64_t i, int64_t k) {
@@ -363,6 +403,9 @@ void FAC_ISA_NAME(fac__conv_last_tiles)(const fac_conv_tiles *t) { (void)t; }
 void FAC_ISA_NAME(fac__conv_last_single)(const fac_conv_tiles *t) { (void)t; }
 void FAC_ISA_NAME(fac__conv_last_lines)(const fac_conv_lines *l) { (void)l; }
 void FAC_ISA_NAME(fac__conv_last_outer)(const fac_conv_outer *o) { (void)o; }
+void FAC_ISA_NAME(fac__conv_last_single_outer)(const fac_conv_outer *o, const int64_t *offsets) {
+    (void)o, (void)offsets;
+}
 void FAC_ISA_NAME(fac__conv_last_spread)(const fac_conv_spread *s) { (void)s; }
 void FAC_ISA_NAME(fac__conv_last_pack)(const fac_conv_pack *p) { (void)p; }
 void FAC_ISA_NAME(fac__conv_last_pack_taps)(const fac_conv_pack *p, uint32_t *const *to) { (void)p, (void)to; }

@@ -38,12 +38,11 @@ enum { STRIP = 4 };
                                                                       T *dx, int64_t points, int64_t n) {             \
         fac_vf32 a[STRIP], b[STRIP], d[STRIP];                                                                        \
         EACH_VECTOR(v)                                                                                                \
-        a[v] = fac_load_f32(p + v * FAC_LANES_F32),                                                                   \
-        b[v] = fac_load_f32(q + v * FAC_LANES_F32), d[v] = fac_load_f32(r + v * FAC_LANES_F32);                       \
-        for (int64_t i = 0; i < points; i++, x += n, dy += n, dx += n)                                                \
-            EACH_VECTOR(v)                                                                                            \
-            STORE_##S(dx + v * FAC_LANES_F32,                                                                         \
-                      LOAD_##S(dy + v * FAC_LANES_F32) * a[v] + LOAD_##S(x + v * FAC_LANES_F32) * b[v] + d[v]);       \
+        a[v] = fac_load_f32(p + v * FAC_LANES_F32), b[v] = fac_load_f32(q + v * FAC_LANES_F32),                       \
+        d[v] = fac_load_f32(r + v * FAC_LANES_F32);                                                                   \
+        for (int64_t i = 0; i < points; i++, x += n, dy += n, dx += n) EACH_VECTOR(v)                                 \
+        STORE_##S(dx + v * FAC_LANES_F32,                                                                             \
+                  LOAD_##S(dy + v * FAC_LANES_F32) * a[v] + LOAD_##S(x + v * FAC_LANES_F32) * b[v] + d[v]);           \
     }                                                                                                                 \
     static void blend_##S(const T *dy, const T *x, const float *p, const float *q, const float *r, T *dx,             \
                           int64_t points, int64_t n) {                                                                \
@@ -60,8 +59,8 @@ enum { STRIP = 4 };
         const int V, const T *dy, const T *x, const float *mean, float *dot, float *sum, int64_t points, int64_t n) { \
         fac_vf32 m[STRIP], d[STRIP], s[STRIP];                                                                        \
         EACH_VECTOR(v)                                                                                                \
-        m[v] = fac_load_f32(mean + v * FAC_LANES_F32),                                                                \
-        d[v] = fac_load_f32(dot + v * FAC_LANES_F32), s[v] = fac_load_f32(sum + v * FAC_LANES_F32);                   \
+        m[v] = fac_load_f32(mean + v * FAC_LANES_F32), d[v] = fac_load_f32(dot + v * FAC_LANES_F32),                  \
+        s[v] = fac_load_f32(sum + v * FAC_LANES_F32);                                                                 \
         for (int64_t i = 0; i < points; i++, x += n, dy += n) {                                                       \
             EACH_VECTOR(v) {                                                                                          \
                 const fac_vf32 g = LOAD_##S(dy + v * FAC_LANES_F32);                                                  \

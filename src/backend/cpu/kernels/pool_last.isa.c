@@ -1,6 +1,6 @@
 /* Inner loops of pooling over channels. Elements of other dtypes are converted a point at a time. */
 #include "backend/cpu/kernels/pool_last.h"
-#include "backend/cpu/simd.h"
+#include "backend/cpu/half.h"
 #include <math.h>
 
 #define EACH_POINT(w, at)                                                      \
@@ -76,8 +76,56 @@ BLOCK_FNS(float, float, DIVIDE, -INFINITY)
 BLOCK_FNS(double, double, DIVIDE, -INFINITY)
 BLOCK_FNS(int64_t, uint64_t, divide_wrapping, least_integer(w->dtype))
 
+/* Maxima of f32 or bf16, some vectors of channels at a time, which begin with the window's first point; returns how many channels these
+   are. */
+typedef int32_t words __attribute__((vector_size(FAC_VECTOR_BYTES)));
+typedef int64_t wide_words __attribute__((vector_size(2 * FAC_VECTOR_BYTES), aligned(8), may_alias));
+enum { STRIP = 4 };
+#define MAX_VECTORS(T, S)                                                                                            \
+    __attribute__((always_inline)) static inline void max_strip_##S(const int V, const fac_pool_window *w,           \
+                                                                    const T *image, T *to, int64_t *indices) {       \
+        const int64_t *b = w->begin, start = (b[0] * w->size[1] + b[1]) * w->size[2] + b[2];                         \
+        const bool any = b[0] < w->end[0] && b[1] < w->end[1] && b[2] < w->end[2];                                   \
+        fac_vf32 top[STRIP];                                                                                         \
+        words best[STRIP];                                                                                           \
+        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                                        \
+            top[v] = any ? fac_load_##S(image + start * w->channels + v * FAC_LANES_F32) : fac_splat_f32(-INFINITY); \
+            best[v] = any ? (words){0} + (int32_t)start : (words){0};                                                \
+        }                                                                                                            \
+        EACH_POINT(w, at) {                                                                                          \
+            const T *from = image + at * w->channels;                                                                \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                                    \
+                const fac_vf32 x = fac_load_##S(from + v * FAC_LANES_F32);                                           \
+                const words better = (x > top[v]) | ((x != x) & (top[v] == top[v]));                                 \
+                top[v] = (fac_vf32)(((words)x & better) | ((words)top[v] & ~better));                                \
+                best[v] = ((int32_t)at & better) | (best[v] & ~better);                                              \
+            }                                                                                                        \
+        }                                                                                                            \
+        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) {                                                        \
+            fac_store_##S(to + v * FAC_LANES_F32, top[v]);                                                           \
+            *(wide_words *)(void *)(indices + v * FAC_LANES_F32) = __builtin_convertvector(best[v], wide_words);     \
+        }                                                                                                            \
+    }                                                                                                                \
+    static int64_t max_vectors_##S(const fac_pool_window *w, const T *image, T *to, int64_t *indices, int64_t n) {   \
+        int64_t c = 0;                                                                                               \
+        for (; c + STRIP * FAC_LANES_F32 <= n; c += STRIP * FAC_LANES_F32)                                           \
+            max_strip_##S(STRIP, w, image + c, to + c, indices + c);                                                 \
+        for (; c + FAC_LANES_F32 <= n; c += FAC_LANES_F32) max_strip_##S(1, w, image + c, to + c, indices + c);      \
+        return c;                                                                                                    \
+    }
+MAX_VECTORS(float, f32)
+MAX_VECTORS(uint16_t, bf16)
+
 void FAC_ISA_NAME(fac__pool_last_max)(const fac_pool_window *w, const void *image, void *to, int64_t *indices,
                                       int64_t n) {
+    int64_t done = 0;
+    if (w->dtype == FAC_F32) done = max_vectors_f32(w, image, to, indices, n);
+    if (w->dtype == FAC_BF16) done = max_vectors_bf16(w, image, to, indices, n);
+    if (done == n) return;
+    image = (const char *)image + (size_t)done * fac__dtype_size(w->dtype);
+    to = (char *)to + (size_t)done * fac__dtype_size(w->dtype);
+    indices += done;
+    n -= done;
     if (w->kind == FAC_ACC_F32)
         max_float(w, image, to, indices, n);
     else if (w->kind == FAC_ACC_F64)
