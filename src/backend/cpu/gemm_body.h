@@ -76,19 +76,25 @@ static const N(tile_fn) N(tiles)[MR] = {
 #endif
 };
 
+/* A vector of elements that lie `step` apart, which is 1 or 2. No others are read beyond the last one. */
+static inline __attribute__((always_inline)) V N(load_by)(const T *p, int64_t step) {
+    return step == 1 ? LOAD(p) : EVENS(LOAD(p), LOAD(p + LANES - 1));
+}
+
 /* dst[p*ld + i] = src[i*is + p*ps] for i < width, 0 for i in [width, ld). May write LANES elements past the end. Where
    memory runs along p, these runs are too short for the hardware to guess the next panel's, which is fetched meanwhile. */
 static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int ld, int64_t depth) {
     int64_t p = 0;
-    if (ps == 1 && is != 1) {
+    if ((ps == 1 || ps == 2) && is != 1) {
         for (; p + LANES <= depth; p += LANES) {
             /* From the last columns down: a store that is too wide is mended by the columns stored after it. */
             for (int i0 = (ld - 1) / LANES * LANES; i0 >= 0; i0 -= LANES) {
                 V v[LANES];
                 for (int i = 0; i < fac__min(LANES, width - i0); i++)
-                    __builtin_prefetch(src + (width + i0 + i) * is + p, 0, 2);
+                    __builtin_prefetch(src + (width + i0 + i) * is + p * ps, 0, 2);
 #pragma GCC unroll 16
-                for (int i = 0; i < LANES; i++) v[i] = i0 + i < width ? LOAD(src + (i0 + i) * is + p) : (V){0};
+                for (int i = 0; i < LANES; i++)
+                    v[i] = i0 + i < width ? N(load_by)(src + (i0 + i) * is + p * ps, ps) : (V){0};
                 TRANSPOSE(v);
 #pragma GCC unroll 16
                 for (int i = 0; i < LANES; i++) STORE(dst + (p + i) * ld + i0, v[i]);
@@ -97,10 +103,13 @@ static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int
     }
     if (width < ld) memset(dst + p * ld, 0, (size_t)((depth - p) * ld) * sizeof(T));
     for (; p < depth; p++) {
-        if (is == 1)
+        if (is == 1) {
             memcpy(dst + p * ld, src + p * ps, (size_t)width * sizeof(T));
-        else
-            for (int i = 0; i < width; i++) dst[p * ld + i] = src[i * is + p * ps];
+            continue;
+        }
+        int i = 0;
+        for (; is == 2 && i + LANES <= width; i += LANES) STORE(dst + p * ld + i, N(load_by)(src + 2 * i + p * ps, 2));
+        for (; i < width; i++) dst[p * ld + i] = src[i * is + p * ps];
     }
 }
 
