@@ -451,9 +451,10 @@ static void blas_what_is_added_is_refused_where_c_is_read(void **unused) {
         int64_t m, n, k;
         layout c;
         int beta;
-    } cases[] = {{FAC_BF16, 20, 40, 30, COLUMNS, 1}, {FAC_C64, 20, 40, 30, ROWS, 1},    {FAC_I32, 20, 40, 30, ROWS, 1},
-                 {FAC_F32, 20, 40, 0, ROWS, 1},   {FAC_F32, 1, 40, 30, ROWS, 1},     {FAC_F32, 20, 1, 30, ROWS, 1},
-                 {FAC_F32, 20, 40, 30, ROWS, 2},  {FAC_F32, 20, 40, 30, COLUMNS, 1}, {FAC_F32, 64, 64, 9000, ROWS, 1}};
+    } cases[] = {
+        {FAC_BF16, 20, 40, 30, COLUMNS, 1}, {FAC_C64, 20, 40, 30, ROWS, 1},    {FAC_I32, 20, 40, 30, ROWS, 1},
+        {FAC_F32, 20, 40, 0, ROWS, 1},      {FAC_F32, 1, 40, 30, ROWS, 1},     {FAC_F32, 20, 1, 30, ROWS, 1},
+        {FAC_F32, 20, 40, 30, ROWS, 2},     {FAC_F32, 20, 40, 30, COLUMNS, 1}, {FAC_F32, 64, 64, 9000, ROWS, 1}};
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         problem p;
         problem_make(&p, cases[i].dtype, 1, cases[i].m, cases[i].n, cases[i].k, ROWS, ROWS, cases[i].c);

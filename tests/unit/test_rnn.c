@@ -396,7 +396,8 @@ static void rnn_of_bf16_is_near_that_of_f64(void **state) {
             for (size_t j = 0; j <= count; j++) {
                 const double most = fac_item(fac_amax(fac_abs(want[j]))),
                              off = fac_item(fac_amax(fac_abs(fac_sub(fac_to_dtype(g[j], FAC_F64), want[j]))));
-                if (!(off <= (kind == RELU ? 0.1 : 0.03) * most)) fail_msg("kind %d, tensor %zu: off by %g of %g", kind, j, off, most);
+                if (!(off <= (kind == RELU ? 0.1 : 0.03) * most))
+                    fail_msg("kind %d, tensor %zu: off by %g of %g", kind, j, off, most);
             }
         }
 }
@@ -474,5 +475,5 @@ FAC_TEST_MAIN(FAC_TEST(rnn_layers_are_the_textbooks), FAC_TEST(lstm_projections_
               FAC_TEST(rnn_has_gradients_to_second_order), FAC_TEST(lstm_projection_has_gradients_to_second_order),
               FAC_TEST(cells_are_the_textbooks), FAC_TEST(rnn_halves_are_computed_in_single_precision),
               FAC_TEST(rnn_bits_do_not_depend_on_threads), FAC_TEST(rnn_of_bf16_is_near_that_of_f64),
-              FAC_TEST(packing_and_padding_undo_each_other),
-              FAC_TEST(rnn_of_no_sequences_gives_zero_gradients), FAC_TEST(rnn_refuses_bad_arguments))
+              FAC_TEST(packing_and_padding_undo_each_other), FAC_TEST(rnn_of_no_sequences_gives_zero_gradients),
+              FAC_TEST(rnn_refuses_bad_arguments))
