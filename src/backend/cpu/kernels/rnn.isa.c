@@ -12,6 +12,13 @@
 #endif
 #define VECTORS 4 /* of a strip, at most */
 
+/* Of large functions that are called from several places: one copy. */
+#ifdef __clang__
+#define ALONE __attribute__((noinline))
+#else
+#define ALONE __attribute__((noinline, noclone))
+#endif
+
 /* The logistic function; beyond 60 it is that of 60, 1e-26 away from its limit. */
 static inline float sigmoid_f32(float x) {
     const float low = x < -60 ? -60 : x, near = low > 60 ? 60 : low;

@@ -263,8 +263,8 @@ WITH_WORDS static inline __attribute__((always_inline)) void N(cells_of)(const f
 #undef EACH
 }
 
-WITH_WORDS static void N(cells)(const fac_rnn_step *s, int64_t i, int64_t rows, int64_t at, int64_t n, const T *t,
-                                int64_t step, int64_t ts) {
+WITH_WORDS ALONE static void N(cells)(const fac_rnn_step *s, int64_t i, int64_t rows, int64_t at, int64_t n, const T *t,
+                                      int64_t step, int64_t ts) {
     for (; n >= LANES; n -= LANES, at += LANES, t += LANES) N(cells_of)(s, i, rows, at, LANES, t, step, ts);
     if (n) N(cells_of)(s, i, rows, at, n, t, step, ts);
 }
