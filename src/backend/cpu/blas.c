@@ -1,6 +1,7 @@
 /* Which way a matrix product is computed, and how it is cut into tasks.
 
-   vector     one of m, n is 1 and the matrix has a contiguous side: gemv.isa.c, bound by memory
+   vector     one of m, n is 1 and the matrix has a contiguous side: gemv.isa.c, bound by memory; long rows of bf16, where there are
+              dot products of these, gemm_bf16.isa.c
    library    large f32: oneDNN's sgemm, on blocks fixed by shape, since its bits depend on the block
    rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_bf16.isa.c
    packed     all else that is floating or complex: gemm.isa.c, whose bits do not depend on the blocks, so that these may
