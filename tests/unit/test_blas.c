@@ -162,8 +162,9 @@ static const fac_dtype dtypes[] = {FAC_U8,   FAC_I8,  FAC_I16, FAC_I32, FAC_I64,
 
 static void blas_every_layout_matches_f64(void **unused) {
     (void)unused;
-    static const int64_t sides[][3] = {{1, 1, 1},   {1, 1, 50},   {3, 5, 7},     {17, 1, 33},
-                                       {1, 37, 19}, {15, 33, 40}, {29, 70, 300}, {150, 1, 21}};
+    static const int64_t sides[][3] = {{1, 1, 1},     {1, 1, 50},   {3, 5, 7},     {17, 1, 33},
+                                       {1, 37, 19},   {15, 33, 40}, {29, 70, 300}, {150, 1, 21},
+                                       {21, 24, 300}, {13, 32, 9},  {12, 16, 5}};
     for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
         for (size_t s = 0; s < FAC_COUNT(sides); s++)
             for (int l = 0; l < LAYOUTS * LAYOUTS * LAYOUTS; l++) {
@@ -381,8 +382,8 @@ static void copy_to_c(problem *p, const void *from) {
 /* One row for all of C, or a matrix for each of the batch. */
 static void blas_what_is_added_has_the_bits_of_a_copy_in_c(void **unused) {
     (void)unused;
-    static const int64_t sides[][3] = {{2, 2, 1},   {29, 70, 300}, {300, 500, 90}, {15, 33, 600},
-                                       {40, 5, 33}, {17, 16, 300}, {9, 8, 8},      {30, 40, 1}};
+    static const int64_t sides[][3] = {{2, 2, 1},     {29, 70, 300}, {300, 500, 90}, {15, 33, 600}, {40, 5, 33},
+                                       {17, 16, 300}, {19, 32, 300}, {7, 20, 9},     {9, 8, 8},     {30, 40, 1}};
     for (size_t s = 0; s < FAC_COUNT(sides); s++)
         for (int l = 0; l < 16; l++) {
             problem p;
@@ -451,9 +452,10 @@ static void blas_what_is_added_is_refused_where_c_is_read(void **unused) {
         int64_t m, n, k;
         layout c;
         int beta;
-    } cases[] = {{FAC_BF16, 20, 40, 30, COLUMNS, 1}, {FAC_C64, 20, 40, 30, ROWS, 1},    {FAC_I32, 20, 40, 30, ROWS, 1},
-                 {FAC_F32, 20, 40, 0, ROWS, 1},   {FAC_F32, 1, 40, 30, ROWS, 1},     {FAC_F32, 20, 1, 30, ROWS, 1},
-                 {FAC_F32, 20, 40, 30, ROWS, 2},  {FAC_F32, 20, 40, 30, COLUMNS, 1}, {FAC_F32, 64, 64, 9000, ROWS, 1}};
+    } cases[] = {
+        {FAC_BF16, 20, 40, 30, COLUMNS, 1}, {FAC_C64, 20, 40, 30, ROWS, 1},    {FAC_I32, 20, 40, 30, ROWS, 1},
+        {FAC_F32, 20, 40, 0, ROWS, 1},      {FAC_F32, 1, 40, 30, ROWS, 1},     {FAC_F32, 20, 1, 30, ROWS, 1},
+        {FAC_F32, 20, 40, 30, ROWS, 2},     {FAC_F32, 20, 40, 30, COLUMNS, 1}, {FAC_F32, 64, 64, 9000, ROWS, 1}};
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         problem p;
         problem_make(&p, cases[i].dtype, 1, cases[i].m, cases[i].n, cases[i].k, ROWS, ROWS, cases[i].c);

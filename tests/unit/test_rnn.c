@@ -322,32 +322,43 @@ static void rnn_halves_are_computed_in_single_precision(void **state) {
     }
 }
 
+/* A layer's input, states, weights and biases as leaves: `size` is steps, batch, inputs and units. Returns how many there are. */
+static size_t layer_leaves(fac_dtype dtype, int kind, const int64_t *size, fac_tensor **of) {
+    const int64_t b = size[1], h = size[3], n = parts_of[kind] * h;
+    const int64_t shapes[7][2] = {{0, 0}, {b, h}, {b, h}, {n, size[2]}, {n, h}, {n, 0}, {n, 0}};
+    size_t count = 0;
+    of[count++] = fac_set_requires_grad(random_of(dtype, FAC_INTS(size[0], b, size[2])), true);
+    for (int j = 1; j < 7; j++) {
+        if (j == 2 && kind != LSTM) continue;
+        fac_tensor *leaf = fac_div(random_of(dtype, (fac_ints){shapes[j], shapes[j][1] ? 2 : 1}), 8);
+        of[count++] = fac_set_requires_grad(fac_detach(leaf), true);
+    }
+    return count;
+}
+
+/* Gradients of a sum of squares, and the outputs behind them. */
+static void layer_grads(form *f, const fac_tensor *const *leaves, size_t count, fac_tensor **g) {
+    fac_tensor *out[1], *of[8];
+    for (size_t j = 0; j < count; j++) of[j] = (fac_tensor *)leaves[j];
+    assert_ok(call_layer(f, fac_tensors_of(of, count), out, 1));
+    g[count] = out[0];
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_mul(out[0], out[0]))), fac_tensors_of(of, count), g));
+}
+
 /* The bits of outputs and gradients, for sizes whose sequences or whose weights are cut. */
 static void rnn_bits_do_not_depend_on_threads(void **state) {
     (void)state;
     static const int64_t sizes[][4] = {{9, 40, 30, 33}, {6, 3, 20, 260}};
     const int usual = fac_num_threads();
-    for (size_t k = 0; k < FAC_COUNT(sizes); k++)
+    for (size_t k = 0; k < 2 * FAC_COUNT(sizes); k++)
         for (int kind = TANH; kind <= GRU; kind++) {
             FAC_SCOPE(s);
-            const int64_t t = sizes[k][0], b = sizes[k][1], i = sizes[k][2], h = sizes[k][3], n = parts_of[kind] * h;
-            fac_tensor *x = random_of(FAC_F32, FAC_INTS(t, b, i)), *of[7] = {NULL};
-            const int64_t shapes[7][2] = {{0, 0}, {b, h}, {b, h}, {n, i}, {n, h}, {n, 0}, {n, 0}};
-            size_t count = 0;
-            of[count++] = fac_set_requires_grad(x, true);
-            for (int j = 1; j < 7; j++) {
-                if (j == 2 && kind != LSTM) continue;
-                fac_tensor *leaf = fac_div(random_of(FAC_F32, (fac_ints){shapes[j], shapes[j][1] ? 2 : 1}), 8);
-                of[count++] = fac_set_requires_grad(fac_detach(leaf), true);
-            }
-            fac_tensor *first[8] = {NULL};
+            fac_tensor *of[7], *first[8] = {NULL}, *g[8];
+            const size_t count = layer_leaves(k % 2 ? FAC_BF16 : FAC_F32, kind, sizes[k / 2], of);
             form f = {kind, false, NULL, 0};
             for (int threads = 1; threads < 5; threads++) {
-                fac_tensor *out[1], *g[8];
                 assert_ok(fac_set_num_threads(threads));
-                assert_ok(call_layer(&f, fac_tensors_of(of, count), out, 1));
-                g[count] = out[0];
-                assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_mul(out[0], out[0]))), fac_tensors_of(of, count), g));
+                layer_grads(&f, (const fac_tensor *const *)of, count, g);
                 for (size_t j = 0; j <= count; j++) {
                     if (threads == 1) first[j] = g[j];
                     assert_true(fac_item(fac_all(fac_eq(first[j], g[j]))) == 1);
@@ -355,6 +366,40 @@ static void rnn_bits_do_not_depend_on_threads(void **state) {
             }
         }
     assert_ok(fac_set_num_threads(usual));
+}
+
+static fac_tensor *bf16_leaf(fac_ints sizes) {
+    return fac_set_requires_grad(fac_detach(fac_div(random_of(FAC_BF16, sizes), 8)), true);
+}
+
+/* A relu whose sum is rounded to the other side of zero is wrong by more. Odd depths, columns that fill no vector, and a call that does not pack its weights; with a projection too. */
+static void rnn_of_bf16_is_near_that_of_f64(void **state) {
+    (void)state;
+    static const int64_t sizes[][4] = {{9, 5, 7, 21}, {4, 20, 33, 70}, {1, 5, 7, 21}};
+    for (size_t k = 0; k < 2 * FAC_COUNT(sizes); k++)
+        for (int kind = TANH; kind <= GRU + 1; kind++) {
+            FAC_SCOPE(s);
+            const bool projected = kind > GRU;
+            const int64_t *size = sizes[k / 2], h = size[3];
+            form f = {projected ? LSTM : kind, k % 2, NULL, 0};
+            fac_tensor *low[8], *wide[8], *g[9], *want[9];
+            size_t count = layer_leaves(FAC_BF16, f.kind, size, low);
+            if (projected) {
+                low[1] = bf16_leaf(FAC_INTS(size[1], 9));
+                low[4] = bf16_leaf(FAC_INTS(4 * h, 9));
+                low[count++] = bf16_leaf(FAC_INTS(9, h));
+            }
+            for (size_t j = 0; j < count; j++)
+                wide[j] = fac_set_requires_grad(fac_detach(fac_to_dtype(low[j], FAC_F64)), true);
+            layer_grads(&f, (const fac_tensor *const *)low, count, g);
+            layer_grads(&f, (const fac_tensor *const *)wide, count, want);
+            for (size_t j = 0; j <= count; j++) {
+                const double most = fac_item(fac_amax(fac_abs(want[j]))),
+                             off = fac_item(fac_amax(fac_abs(fac_sub(fac_to_dtype(g[j], FAC_F64), want[j]))));
+                if (!(off <= (kind == RELU ? 0.1 : 0.03) * most))
+                    fail_msg("kind %d, tensor %zu: off by %g of %g", kind, j, off, most);
+            }
+        }
 }
 
 static void packing_and_padding_undo_each_other(void **state) {
@@ -429,5 +474,6 @@ FAC_TEST_MAIN(FAC_TEST(rnn_layers_are_the_textbooks), FAC_TEST(lstm_projections_
               FAC_TEST(lstm_stacks_layers_and_directions), FAC_TEST(lstm_drops_between_layers_while_training),
               FAC_TEST(rnn_has_gradients_to_second_order), FAC_TEST(lstm_projection_has_gradients_to_second_order),
               FAC_TEST(cells_are_the_textbooks), FAC_TEST(rnn_halves_are_computed_in_single_precision),
-              FAC_TEST(rnn_bits_do_not_depend_on_threads), FAC_TEST(packing_and_padding_undo_each_other),
-              FAC_TEST(rnn_of_no_sequences_gives_zero_gradients), FAC_TEST(rnn_refuses_bad_arguments))
+              FAC_TEST(rnn_bits_do_not_depend_on_threads), FAC_TEST(rnn_of_bf16_is_near_that_of_f64),
+              FAC_TEST(packing_and_padding_undo_each_other), FAC_TEST(rnn_of_no_sequences_gives_zero_gradients),
+              FAC_TEST(rnn_refuses_bad_arguments))

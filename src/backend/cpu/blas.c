@@ -1,6 +1,7 @@
 /* Which way a matrix product is computed, and how it is cut into tasks.
 
-   vector     one of m, n is 1 and the matrix has a contiguous side: gemv.isa.c, bound by memory
+   vector     one of m, n is 1 and the matrix has a contiguous side: gemv.isa.c, bound by memory; long rows of bf16, where there are
+              dot products of these, gemm_bf16.isa.c
    library    large f32: oneDNN's sgemm, on blocks fixed by shape, since its bits depend on the block
    rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_bf16.isa.c
    packed     all else that is floating or complex: gemm.isa.c, whose bits do not depend on the blocks, so that these may
@@ -20,7 +21,8 @@
 
 enum {
     TASK_WORK = 1 << 17, /* multiply-adds per chunk of tasks: some microseconds */
-    PACKED_ROWS = 256, /* sides of a packed block: its panels of A stay in L2, which is twice as large where vectors are of 64 bytes */
+    PACKED_ROWS =
+        256, /* sides of a packed block: its panels of A stay in L2, which is twice as large where vectors are of 64 bytes */
     PACKED_COLS = 1024,
     PACKED_PACK = 16,            /* packing an element costs as much as so many multiply-adds */
     PACKED_WORK = 8 * TASK_WORK, /* multiply-adds that are worth a thread */
@@ -142,10 +144,10 @@ static merge_target target_of(const fac_gemm *g, int64_t batch, int64_t i, int64
 /* y = A x with n == 1, after transposing a product with m == 1. */
 typedef struct vector_job {
     const fac_gemm *g;
-    int64_t rows;   /* of A per task */
-    int64_t chunks; /* tasks per batch entry */
-    bool by_cols;   /* A's columns are contiguous */
-    bool direct;    /* y is written where C is */
+    int64_t rows;            /* of A per task */
+    int64_t chunks;          /* tasks per batch entry */
+    bool by_cols;            /* A's columns are contiguous */
+    bool direct;             /* y is written where C is */
     fac_gemv_bf16_fn *pairs; /* multiplies rows by x as it is, or NULL */
     int64_t y_bytes;
 } vector_job;
@@ -484,7 +486,8 @@ static int64_t split_bytes(const fac_gemm *g, int64_t item) {
 static int64_t block_bytes(const fac_gemm *g, int64_t item) {
     const fac_gemm_kernels *kern = kernels();
     const int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32;
-    const int64_t most = packed_rows(g, kern), m = fac__min(g->m, most), n = fac__min(fac__div_up(g->n, nr) * nr, PACKED_COLS);
+    const int64_t most = packed_rows(g, kern), m = fac__min(g->m, most),
+                  n = fac__min(fac__div_up(g->n, nr) * nr, PACKED_COLS);
     const int64_t side = fac__max(most, LIBRARY_BLOCK), width = fac__max(PACKED_COLS, LIBRARY_BLOCK);
     /* What is direct is so with more than one column. */
     const int64_t rows = fac__min(fac__div_up(g->m, 16) * 16, side),
@@ -523,8 +526,8 @@ bool fac__gemm_takes_from(const fac_gemm *request) {
     if (!g.c_dtype) g.c_dtype = g.dtype;
     int64_t mb, nb, work;
     const bool in_place = fac__is_half(g.c_dtype) ? g.c_col == 1 : writes_direct(&g);
-    return count_work(&g, &work) && in_place && g.m > 1 && g.n > 1 && g.k > 0 &&
-           split_parts(&g) == 1 && !use_library(&g, &mb, &nb);
+    return count_work(&g, &work) && in_place && g.m > 1 && g.n > 1 && g.k > 0 && split_parts(&g) == 1 &&
+           !use_library(&g, &mb, &nb);
 }
 
 fac_status fac__gemm(const fac_gemm *request) {

@@ -24,6 +24,18 @@ static inline fac_hf64 fac_fma_h64(fac_hf64 a, fac_hf64 b, fac_hf64 c) {
 #endif
 #endif
 
+/* Every second element of two vectors that have one in common, the last of a and the first of b. */
+#if FAC_VECTOR_BYTES == 64
+#define EVENS_F32(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)
+#define EVENS_F64(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
+#elif FAC_VECTOR_BYTES == 32
+#define EVENS_F32(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)
+#define EVENS_F64(a, b) __builtin_shufflevector(a, b, 0, 2, 5, 7)
+#else
+#define EVENS_F32(a, b) __builtin_shufflevector(a, b, 0, 2, 5, 7)
+#define EVENS_F64(a, b) __builtin_shufflevector(a, b, 0, 3)
+#endif
+
 #if FAC_VECTOR_BYTES == 64
 #define MR 14 /* 28 accumulators, two vectors of B and one of A: 31 of 32 registers */
 #elif FAC_VECTOR_BYTES == 32
@@ -91,6 +103,7 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
 #define SPLAT fac_splat_f32
 #define FMA fac_fma_f32
 #define TRANSPOSE fac_transpose_f32
+#define EVENS EVENS_F32
 #define FMA1 fac_fma1_f32
 #define VH fac_hf32
 #define FMAH fac_fma_h32
@@ -106,6 +119,7 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
 #undef SPLAT
 #undef FMA
 #undef TRANSPOSE
+#undef EVENS
 #undef FMA1
 #undef VH
 #undef FMAH
@@ -121,6 +135,7 @@ static inline void pack_any_f32(float *dst, const fac_gemm_operand *o, int64_t a
 #define SPLAT fac_splat_f64
 #define FMA fac_fma_f64
 #define TRANSPOSE fac_transpose_f64
+#define EVENS EVENS_F64
 #define FMA1 fac_fma1_f64
 #define VH fac_hf64
 #define FMAH fac_fma_h64

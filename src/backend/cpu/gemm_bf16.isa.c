@@ -162,41 +162,59 @@ static inline uint32_t pair(const uint16_t *x, int64_t ps, bool both) {
     return x[0] | (both ? (uint32_t)x[ps] << 16 : 0);
 }
 
-/* Rows of pairs [p, p + 16) for 16 of i, from memory that runs along the depth. */
-static inline __attribute__((always_inline)) void turn(uint32_t *dst, const uint16_t *src, int64_t is, int width,
-                                                       int ld) {
+/* The first n of 16 elements, `by` apart, which is 1 or 2, each in a lane of 32 bits. What is not asked for is not read. */
+static inline __attribute__((always_inline)) __m512i load_by(const uint16_t *x, const int by, int64_t n) {
+    if (by == 1) return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(lanes_of(n), x));
+    const __mmask32 second = 0x55555555;
+    return _mm512_maskz_loadu_epi16(n >= LANES ? second : second & (((__mmask32)1 << 2 * fac__max(0, n)) - 1), x);
+}
+
+/* Rows of pairs [p, p + 16) for 16 of i, from memory that runs along the depth, each element or every second one. */
+static inline __attribute__((always_inline)) void turn(uint32_t *dst, const uint16_t *src, int64_t is, const int by,
+                                                       int width, int ld) {
     fac_vf32 v[16];
 #pragma GCC unroll 16
     for (int i = 0; i < 16; i++) {
-        if (i < width)
+        v[i] = (fac_vf32){0};
+        if (i >= width) continue;
+        if (by == 1)
             memcpy(&v[i], src + i * is, sizeof v[i]);
         else
-            v[i] = (fac_vf32){0};
+            v[i] = (fac_vf32)_mm512_inserti64x4(
+                _mm512_castsi256_si512(_mm512_cvtepi32_epi16(load_by(src + i * is, 2, LANES))),
+                _mm512_cvtepi32_epi16(load_by(src + i * is + 2 * LANES, 2, LANES)), 1);
     }
     fac_transpose_f32(v);
 #pragma GCC unroll 16
     for (int p = 0; p < 16; p++) memcpy(dst + p * ld, &v[p], sizeof v[p]);
 }
 
-/* Panels or strips of `ld` columns side by side, from memory that runs along the columns: long runs of it are read at once, and rows
+/* Panels or strips of `ld` columns side by side, from memory that runs along the columns, or every second element of it: long runs of it are read at once, and rows
    further on fetched, as these lie too far apart for the hardware to guess them. Zeros beyond `width`. */
-static void pack_side_by_side(uint32_t *dst, const uint16_t *src, int64_t ps, int64_t width, int ld, int64_t depth) {
+static inline __attribute__((always_inline)) void pack_side_by_side(uint32_t *dst, const uint16_t *src, const int is,
+                                                                    int64_t ps, int64_t width, int ld, int64_t depth) {
     enum { AHEAD = 8 };
     const int64_t pairs = fac__div_up(depth, 2);
     for (int64_t p = 0; p < pairs; p++, dst += ld) {
         const uint16_t *x = src + 2 * p * ps, *y = x + ps;
         const bool both = 2 * p + 1 < depth;
         uint32_t *to = dst;
-        for (int64_t c = 0; c < width; c += ld, x += ld, y += ld, to += ld * pairs)
+        for (int64_t c = 0; c < width; c += ld, x += ld * is, y += ld * is, to += ld * pairs)
             for (int i = 0; i < ld; i += LANES) {
-                const __mmask16 in = lanes_of(width - c - i) & lanes_of(ld - i);
-                __builtin_prefetch(x + AHEAD * ps + i);
-                __builtin_prefetch(y + AHEAD * ps + i);
-                const __m512i low = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(in, x + i)),
-                              high = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(both ? in : 0, y + i));
+                const int64_t n = fac__min(width - c - i, ld - i);
+                __builtin_prefetch(x + AHEAD * ps + i * is);
+                __builtin_prefetch(y + AHEAD * ps + i * is);
+                const __m512i low = load_by(x + i * is, is, n), high = load_by(y + i * is, is, both ? n : 0);
                 _mm512_mask_storeu_epi32(to + i, lanes_of(ld - i), _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
             }
     }
+}
+
+static void pack_by_1(uint32_t *dst, const uint16_t *src, int64_t ps, int64_t width, int ld, int64_t depth) {
+    pack_side_by_side(dst, src, 1, ps, width, ld, depth);
+}
+static void pack_by_2(uint32_t *dst, const uint16_t *src, int64_t ps, int64_t width, int ld, int64_t depth) {
+    pack_side_by_side(dst, src, 2, ps, width, ld, depth);
 }
 
 /* dst[p*ld + i] = src[i*is + 2p*ps] and src[i*is + (2p + 1)*ps] for i < width, zeros for i in [width, ld). May write 16 elements past
@@ -207,11 +225,15 @@ static void pack_bf16(uint32_t *dst, const char *from, int64_t is, int64_t ps, i
     const uint16_t *src = (const uint16_t *)(const void *)from;
     int64_t p = 0;
     const int64_t pairs = fac__div_up(depth, 2);
-    if (ps == 1 && is != 1)
+    if (is != 1 && (ps == 1 || ps == 2))
         for (; 2 * (p + 16) <= depth; p += 16)
             for (int i = (ld - 1) / 16 * 16; i >= 0; i -= 16) { /* what a store has too much is mended by the next */
-                for (int j = i; j < width && j < i + 16; j++) __builtin_prefetch(src + (width + j) * is + 2 * p, 0, 2);
-                turn(dst + p * ld + i, src + i * is + 2 * p, is, width - i, ld);
+                const uint16_t *x = src + i * is + 2 * p * ps;
+                for (int j = 0; j < width - i && j < 16; j++) __builtin_prefetch(x + (width + j) * is, 0, 2);
+                if (ps == 1)
+                    turn(dst + p * ld + i, x, is, 1, width - i, ld);
+                else
+                    turn(dst + p * ld + i, x, is, 2, width - i, ld);
             }
     for (; p < pairs; p++) {
         const bool both = 2 * p + 1 < depth;
@@ -247,9 +269,9 @@ static void pack_all(const fac_gemm_block *g, pack_fn *pack, uint32_t *dst, cons
         const char *at = src + i * is * fac__dtype_size(g->dtype);
         width = fac__min(fit && n - i < ld ? n - i : ld * GROUP, n - i);
         if (fit && width > ld) width -= width % ld;
-        if (g->dtype == FAC_BF16 && is == 1) {
-            pack_side_by_side(dst + i * pairs, (const uint16_t *)(const void *)at, ps, width, fit && width < ld ? (int)width : ld,
-                              depth);
+        if (g->dtype == FAC_BF16 && (is == 1 || is == 2)) {
+            (is == 1 ? pack_by_1 : pack_by_2)(dst + i * pairs, (const uint16_t *)(const void *)at, ps, width,
+                                              fit && width < ld ? (int)width : ld, depth);
             continue;
         }
         width = fac__min(ld, n - i);

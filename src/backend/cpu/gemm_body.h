@@ -6,7 +6,7 @@
    strip (NR x KC) stays in L1; all of A's panels (m x KC) and a group of strips in L2. A complex product is the real one of doubled depth:
    [a_re, -a_im] [b_re; b_im] gives the real plane, [a_im, a_re] [b_re; b_im] the imaginary one.
 
-   A real product of few columns whose alpha is 1 has a tile of its own, whose lanes are these columns and whose A is not packed; one of
+   A real product of few columns, two vectors at most, whose alpha is 1 has a tile of its own, whose lanes are these columns and whose A is not packed; one of
    depth 1 goes row by row, however few columns there are, as it rounds differently.
 
    Each element of C is summed over k in order, in passes of KC; borders of panels, strips and blocks do not change it. */
@@ -76,19 +76,25 @@ static const N(tile_fn) N(tiles)[MR] = {
 #endif
 };
 
+/* A vector of elements that lie `step` apart, which is 1 or 2. No others are read beyond the last one. */
+static inline __attribute__((always_inline)) V N(load_by)(const T *p, int64_t step) {
+    return step == 1 ? LOAD(p) : EVENS(LOAD(p), LOAD(p + LANES - 1));
+}
+
 /* dst[p*ld + i] = src[i*is + p*ps] for i < width, 0 for i in [width, ld). May write LANES elements past the end. Where
    memory runs along p, these runs are too short for the hardware to guess the next panel's, which is fetched meanwhile. */
 static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int ld, int64_t depth) {
     int64_t p = 0;
-    if (ps == 1 && is != 1) {
+    if ((ps == 1 || ps == 2) && is != 1) {
         for (; p + LANES <= depth; p += LANES) {
             /* From the last columns down: a store that is too wide is mended by the columns stored after it. */
             for (int i0 = (ld - 1) / LANES * LANES; i0 >= 0; i0 -= LANES) {
                 V v[LANES];
                 for (int i = 0; i < fac__min(LANES, width - i0); i++)
-                    __builtin_prefetch(src + (width + i0 + i) * is + p, 0, 2);
+                    __builtin_prefetch(src + (width + i0 + i) * is + p * ps, 0, 2);
 #pragma GCC unroll 16
-                for (int i = 0; i < LANES; i++) v[i] = i0 + i < width ? LOAD(src + (i0 + i) * is + p) : (V){0};
+                for (int i = 0; i < LANES; i++)
+                    v[i] = i0 + i < width ? N(load_by)(src + (i0 + i) * is + p * ps, ps) : (V){0};
                 TRANSPOSE(v);
 #pragma GCC unroll 16
                 for (int i = 0; i < LANES; i++) STORE(dst + (p + i) * ld + i0, v[i]);
@@ -97,10 +103,13 @@ static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int
     }
     if (width < ld) memset(dst + p * ld, 0, (size_t)((depth - p) * ld) * sizeof(T));
     for (; p < depth; p++) {
-        if (is == 1)
+        if (is == 1) {
             memcpy(dst + p * ld, src + p * ps, (size_t)width * sizeof(T));
-        else
-            for (int i = 0; i < width; i++) dst[p * ld + i] = src[i * is + p * ps];
+            continue;
+        }
+        int i = 0;
+        for (; is == 2 && i + LANES <= width; i += LANES) STORE(dst + p * ld + i, N(load_by)(src + 2 * i + p * ps, 2));
+        for (; i < width; i++) dst[p * ld + i] = src[i * is + p * ps];
     }
 }
 
@@ -279,11 +288,56 @@ DEFINE_NARROW(narrow, V, LANES, FMA)
 DEFINE_NARROW(narrower, VH, LANES / 2, FMAH)
 #endif
 #undef DEFINE_NARROW
+
+/* Likewise rows of two vectors. */
+static inline __attribute__((always_inline)) void N(double_rows)(const int rows, int64_t depth, const T *a, int64_t rs,
+                                                                 int64_t cs, const T *b, int64_t ldb,
+                                                                 V acc[NARROW][2]) {
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) acc[r][0] = acc[r][1] = (V){0};
+    for (int64_t p = 0; p < depth; p++, a += cs, b += ldb) {
+        const V b0 = LOAD(b), b1 = LOAD(b + LANES);
+#pragma GCC unroll 8
+        for (int r = 0; r < rows; r++) {
+            const V x = SPLAT(a[r * rs]);
+            acc[r][0] = FMA(x, b0, acc[r][0]);
+            acc[r][1] = FMA(x, b1, acc[r][1]);
+        }
+    }
+}
+
+static void N(doubled)(const fac_gemm_block *g, int64_t p, int64_t depth, const T *b, int64_t ldb, const T *from,
+                       int64_t ldf) {
+    const int64_t rs = g->a.rs, cs = g->a.cs, n = g->n;
+    const T *a = (const T *)(const void *)g->a.data + p * cs;
+    for (int64_t i = 0, rows; i < g->m; i += rows, a += rows * rs) {
+        V acc[NARROW][2];
+        rows = g->m - i >= NARROW ? NARROW : g->m - i >= 4 ? 4 : 1;
+        if (rows == NARROW)
+            N(double_rows)(NARROW, depth, a, rs, cs, b, ldb, acc);
+        else if (rows == 4)
+            N(double_rows)(4, depth, a, rs, cs, b, ldb, acc);
+        else
+            N(double_rows)(1, depth, a, rs, cs, b, ldb, acc);
+        for (int r = 0; r < rows; r++) {
+            T *c = (T *)g->c + (i + r) * g->ldc, t[2 * LANES];
+            const T *f = from ? from + (i + r) * ldf : NULL;
+            if (n == 2 * LANES) {
+                STORE(c, f ? LOAD(f) + acc[r][0] : acc[r][0]);
+                STORE(c + LANES, f ? LOAD(f + LANES) + acc[r][1] : acc[r][1]);
+                continue;
+            }
+            STORE(t, acc[r][0]);
+            STORE(t + LANES, acc[r][1]);
+            for (int j = 0; j < n; j++) c[j] = f ? f[j] + t[j] : t[j];
+        }
+    }
+}
 #undef NARROW
 
 static void N(narrow_pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
-    const bool half = FAC_VECTOR_BYTES > 16 && g->n <= LANES / 2;
-    const int64_t lanes = half ? LANES / 2 : LANES;
+    const bool half = FAC_VECTOR_BYTES > 16 && g->n <= LANES / 2, twice = g->n > LANES;
+    const int64_t lanes = half ? LANES / 2 : twice ? 2 * LANES : LANES;
     const fac_gemm_operand *o = &g->b;
     const T *b = (const T *)(const void *)o->data + p * o->rs, *from = p ? g->c : g->from;
     int64_t ldb = o->rs, ldf = p ? g->ldc : g->ldf;
@@ -300,7 +354,7 @@ static void N(narrow_pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
         return;
     }
 #endif
-    N(narrow)(g, p, kc, b, ldb, from, ldf);
+    (twice ? N(doubled) : N(narrow))(g, p, kc, b, ldb, from, ldf);
 }
 
 /* c[i, j] = from[i, j] + alpha a[i] b[j]. */
@@ -323,7 +377,7 @@ static void N(block)(const fac_gemm_block *g) {
         return;
     }
     /* Where the last block ends may depend on the number of threads, so narrow ones are computed as wide ones: alpha is A's. */
-    if (IS_NATIVE(g->dtype) && g->n <= LANES && g->k > 0 && g->alpha[0] == 1) {
+    if (IS_NATIVE(g->dtype) && g->n <= 2 * LANES && g->k > 0 && g->alpha[0] == 1) {
         for (int64_t p = 0; p < g->k; p += FAC_GEMM_KC) N(narrow_pass)(g, p, fac__min(FAC_GEMM_KC, g->k - p));
         return;
     }

@@ -175,7 +175,9 @@ fac_status addr_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
     FAC_SCOPE(scope);
     fac_tensor *column = fac__s_unsqueeze(vec1, 1), *row = fac__s_unsqueeze(vec2, 0);
     bool alike = self->dtype == result && vec1->dtype == result && vec2->dtype == result;
-    const bool one_pass = alike && !fac_dtype_is_integral(result, true) && fac__scalar_is(beta, 1);
+    /* The gradients of a product of a column and a row are products with a vector. */
+    const bool differentiated = fac_is_grad_enabled() && (fac__requires_grad(vec1) || fac__requires_grad(vec2));
+    const bool one_pass = alike && !differentiated && !fac_dtype_is_integral(result, true) && fac__scalar_is(beta, 1);
     if (alike && result != FAC_BOOL && !one_pass) return fac__give(out, fac__s_addmm(self, column, row, beta, alpha));
     fac_tensor *x = fac__s_expand(self, ints((const int64_t[]){vec1->sizes[0], vec2->sizes[0]}, 2), false);
     if (one_pass) return fac__give(out, fac__s_addcmul(x, column, row, alpha));

@@ -180,7 +180,15 @@ static fac_gemm_matrix operand(matrix m, bool turned) {
 /* c[m, n] = a[m, k] b[k, n], or plus what is there. */
 static fac_status product(const layer *l, int64_t m, int64_t n, int64_t k, fac_gemm_matrix a, fac_gemm_matrix b,
                           matrix c, bool add) {
-    fac_gemm g = {.dtype = l->dtype, .c_dtype = c.dtype, .batch = 1, .m = m, .n = n, .k = k, .a = a, .b = b, .alpha = fac_scalar_i_(1)};
+    fac_gemm g = {.dtype = l->dtype,
+                  .c_dtype = c.dtype,
+                  .batch = 1,
+                  .m = m,
+                  .n = n,
+                  .k = k,
+                  .a = a,
+                  .b = b,
+                  .alpha = fac_scalar_i_(1)};
     g.beta = fac_scalar_i_(add);
     g.c = c.at;
     g.c_row = c.step;
@@ -235,8 +243,7 @@ static void forward_rows(const layer *l, fac_rnn_place p, fac_rnn_place prev, in
                          int64_t last) {
     const bool lstm = l->shape.kind == FAC_RNN_KIND_LSTM;
     const fac_rnn_rows h = incoming(l->y, l->h0, prev, r);
-    fac_rnn_step s = {
-        .action = forward_action[l->shape.kind], .w = &l->w, .first = first, .end = last};
+    fac_rnn_step s = {.action = forward_action[l->shape.kind], .w = &l->w, .first = first, .end = last};
     s.rows = end - r;
     s.units = l->shape.units;
     s.a = l->w.packed ? h : rows_of(l->products, r);
@@ -290,8 +297,7 @@ static void backward_rows(const layer *l, fac_rnn_place p, int64_t r, int64_t en
     const fac_rnn_place prev = before(l, p), next = after(l, p);
     const fac_rnn_weights as_given = not_packed(l);
     const bool lstm = l->shape.kind == FAC_RNN_KIND_LSTM;
-    fac_rnn_step s = {
-        .action = backward_action[l->shape.kind], .w = &as_given, .first = first, .end = last};
+    fac_rnn_step s = {.action = backward_action[l->shape.kind], .w = &as_given, .first = first, .end = last};
     s.rows = end - r;
     s.units = l->shape.units;
     s.a = coming_back(l, next, r, &s);
@@ -558,8 +564,7 @@ fac_status _rnn_layer_cpu(fac_structured *s, fac_tensor *input, fac_tensor *hx, 
     if (st == FAC_OK) st = open_operand(&l, b_ih, l.sums_dtype, &l.b_ih);
     if (st == FAC_OK) st = open_operand(&l, b_hh, l.sums_dtype, &l.b_hh);
     matrix *const results[] = {&l.y, &h_n, &c_n, &l.gates, &l.cells};
-    for (int i = 0; i < 5 && st == FAC_OK; i++)
-        st = open_result(&l, s, i, i < 2 ? l.dtype : l.sums_dtype, results[i]);
+    for (int i = 0; i < 5 && st == FAC_OK; i++) st = open_result(&l, s, i, i < 2 ? l.dtype : l.sums_dtype, results[i]);
     if (st == FAC_OK) st = forward(&l);
     if (st == FAC_OK) {
         take_last(&l, l.y, h_n);
@@ -681,8 +686,7 @@ static fac_status weight_grads(const backward_layer *b) {
     const layer *l = &b->l;
     const fac_rnn_shape *s = &l->shape;
     const int64_t width = s->parts * s->units, slopes = slope_parts(s) * s->units;
-    if (b->out[GRAD_B_IH].at)
-        l->kernels->column_sums(s->rows, slopes, l->slopes.at, slopes, b->sums.at, b->block.at);
+    if (b->out[GRAD_B_IH].at) l->kernels->column_sums(s->rows, slopes, l->slopes.at, slopes, b->sums.at, b->block.at);
     FAC_TRY(input_grads(b));
     if (!b->out[GRAD_W_HH].at) return FAC_OK;
     gather_incoming(b);

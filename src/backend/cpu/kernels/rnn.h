@@ -51,7 +51,8 @@ typedef struct fac_rnn_step {
 typedef struct fac_rnn_kernels {
     int lanes, depth; /* of a vector, and of a word */
     /* Packs strips [first, end) of the matrix whose element (p, j) is at m + p * k_step + j * column_step. */
-    void (*pack)(const fac_rnn_weights *w, const void *m, int64_t k_step, int64_t column_step, int64_t first, int64_t end);
+    void (*pack)(const fac_rnn_weights *w, const void *m, int64_t k_step, int64_t column_step, int64_t first,
+                 int64_t end);
     void (*step)(const fac_rnn_step *s);
     /* sums[j] = sum of the rows' column first + j, in blocks of 64 rows whose sums are added in order, for j < n. */
     void (*column_sums)(int64_t rows, int64_t n, const void *m, int64_t ld, void *sums, void *block);

@@ -1,7 +1,7 @@
 /* Inner loops of recurrent layers for float and double, and for bf16 where the processor multiplies pairs of it: rnn_body.h once for
    each. */
-#include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels/rnn.h"
+#include "backend/cpu/gemm.h"
 #include "backend/cpu/kernels/simd_math.h"
 #include "backend/cpu/simd.h"
 
@@ -12,6 +12,13 @@
 #endif
 #define VECTORS 4 /* of a strip, at most */
 
+/* Of large functions that are called from several places: one copy. */
+#ifdef __clang__
+#define ALONE __attribute__((noinline))
+#else
+#define ALONE __attribute__((noinline, noclone))
+#endif
+
 /* The logistic function; beyond 60 it is that of 60, 1e-26 away from its limit. */
 static inline float sigmoid_f32(float x) {
     const float low = x < -60 ? -60 : x, near = low > 60 ? 60 : low;
@@ -21,13 +28,12 @@ static inline double sigmoid_f64(double x) { return 1 / (1 + FAC_SIMD(exp, f64)(
 static inline float tanh_f32(float x) { return FAC_SIMD(tanh, f32)(x); }
 static inline double tanh_f64(double x) { return FAC_SIMD(tanh, f64)(x); }
 
-
 /* A word is one element, or two of bf16 for the instruction that multiplies pairs, whose sum it adds in f32. */
 #define WITH_WORDS
 #define DEPTH 1
 #define GET(x) (x)
-#define OPEN(name, at) E *name = (at);
-#define CLOSE(name, at)
+#define OPEN(name, at) E *name = (at)
+#define CLOSE(name, at) (void)name
 #define W E
 #define PART WORD
 #define WORD_OF(first, second) (first)
@@ -129,8 +135,8 @@ static inline fac_vf32 pair_at(const uint16_t *p) {
 
 #define DEPTH 2
 #define GET get_bf16
-#define OPEN(name, at) T name[LANES];
-#define CLOSE(name, at) put_bf16(at, name, n);
+#define OPEN(name, at) T name[LANES]
+#define CLOSE(name, at) put_bf16(at, name, n)
 #define W uint32_t
 #define WORD pair_at
 #define PART(at) (fac_vf32) _mm512_set1_epi32(*(at))

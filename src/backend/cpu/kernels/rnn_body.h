@@ -44,10 +44,10 @@ WITH_WORDS static inline __attribute__((always_inline)) void N(tile)(const int r
 }
 
 typedef void (*N(tile_fn))(int64_t k, const E *a, int64_t lda, const W *w, T *t);
-#define TILE(rows, vectors)                                                                                   \
-    WITH_WORDS static void N(FAC_PASTE(FAC_PASTE(tile, rows), vectors))(int64_t k, const E *a, int64_t lda,   \
-                                                                        const W *w, T *t) {                   \
-        N(tile)(rows, vectors, k, a, lda, w, t);                                                              \
+#define TILE(rows, vectors)                                                                                 \
+    WITH_WORDS static void N(FAC_PASTE(FAC_PASTE(tile, rows), vectors))(int64_t k, const E *a, int64_t lda, \
+                                                                        const W *w, T *t) {                 \
+        N(tile)(rows, vectors, k, a, lda, w, t);                                                            \
     }
 TILE(1, 3)
 TILE(2, 3)
@@ -78,9 +78,9 @@ static const N(tile_fn) N(tiles)[2][MR] = {
 
 #define ROW(field, i) ((T *)s->field.at + (i)*s->field.step + at)
 #define SHORT(field, i) ((E *)s->field.at + (i)*s->field.step + at)
-#define CELL(name)                                                                                      \
-    WITH_WORDS static inline __attribute__((always_inline)) void N(name)(const fac_rnn_step *s, int64_t i, \
-                                                                         int64_t at, int64_t n, const T *t, int64_t ts)
+#define CELL(name)                                                                                                     \
+    WITH_WORDS static inline __attribute__((always_inline)) void N(name)(const fac_rnn_step *s, int64_t i, int64_t at, \
+                                                                         int64_t n, const T *t, int64_t ts)
 
 CELL(cell_sum) {
     T *gates = ROW(gates, i);
@@ -94,38 +94,38 @@ CELL(cell_sum) {
 CELL(cell_add) {
     (void)ts;
     const E *given = s->given.at ? SHORT(given, i) : NULL;
-    OPEN(out, SHORT(out, i))
+    OPEN(out, SHORT(out, i));
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) out[j] = given ? GET(given[j]) + t[j] : t[j];
-    CLOSE(out, SHORT(out, i))
+    CLOSE(out, SHORT(out, i));
 }
 
 CELL(cell_tanh) {
     (void)ts;
     const T *sums = ROW(gates, i);
-    OPEN(out, SHORT(out, i))
+    OPEN(out, SHORT(out, i));
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) out[j] = N(tanh)(sums[j] + t[j]);
-    CLOSE(out, SHORT(out, i))
+    CLOSE(out, SHORT(out, i));
 }
 
 CELL(cell_relu) {
     (void)ts;
     const T *sums = ROW(gates, i);
-    OPEN(out, SHORT(out, i))
+    OPEN(out, SHORT(out, i));
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T x = sums[j] + t[j];
         out[j] = x < 0 ? 0 : x;
     }
-    CLOSE(out, SHORT(out, i))
+    CLOSE(out, SHORT(out, i));
 }
 
 CELL(cell_lstm) {
     T *gates = ROW(gates, i), *cell = ROW(cell, i);
     const T *prev = ROW(prev, i);
     const int64_t h = s->units;
-    OPEN(out, SHORT(out, i))
+    OPEN(out, SHORT(out, i));
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T in = N(sigmoid)(gates[j] + t[j]), keep = N(sigmoid)(gates[h + j] + t[ts + j]);
@@ -138,7 +138,7 @@ CELL(cell_lstm) {
         cell[j] = c;
         out[j] = show * N(tanh)(c);
     }
-    CLOSE(out, SHORT(out, i))
+    CLOSE(out, SHORT(out, i));
 }
 
 CELL(cell_gru) {
@@ -146,7 +146,7 @@ CELL(cell_gru) {
     const E *prev = SHORT(prev, i);
     const T *bias = ROW(given, i);
     const int64_t h = s->units;
-    OPEN(out, SHORT(out, i))
+    OPEN(out, SHORT(out, i));
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T reset = N(sigmoid)(gates[j] + t[j]), keep = N(sigmoid)(gates[h + j] + t[ts + j]);
@@ -157,43 +157,44 @@ CELL(cell_gru) {
         gates[3 * h + j] = of_h;
         out[j] = new + keep *(GET(prev[j]) - new);
     }
-    CLOSE(out, SHORT(out, i))
+    CLOSE(out, SHORT(out, i));
 }
 
 CELL(cell_tanh_back) {
     (void)ts;
     const E *out = SHORT(out, i), *given = SHORT(given, i);
-    OPEN(slopes, SHORT(slopes, i))
+    OPEN(slopes, SHORT(slopes, i));
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) slopes[j] = (GET(given[j]) + t[j]) * (1 - GET(out[j]) * GET(out[j]));
-    CLOSE(slopes, SHORT(slopes, i))
+    CLOSE(slopes, SHORT(slopes, i));
 }
 
 CELL(cell_relu_back) {
     (void)ts;
     const E *out = SHORT(out, i), *given = SHORT(given, i);
-    OPEN(slopes, SHORT(slopes, i))
+    OPEN(slopes, SHORT(slopes, i));
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) slopes[j] = GET(out[j]) > 0 ? GET(given[j]) + t[j] : 0;
-    CLOSE(slopes, SHORT(slopes, i))
+    CLOSE(slopes, SHORT(slopes, i));
 }
 
 CELL(cell_lstm_back) {
+    (void)ts;
     T *carry = ROW(carry, i);
     const T *gates = ROW(gates, i), *cell = ROW(cell, i), *prev = ROW(prev, i);
     const E *given = SHORT(given, i);
     const int64_t h = s->units;
     if (s->out.at) {
-        OPEN(out, SHORT(out, i))
+        OPEN(out, SHORT(out, i));
         FAC_IVDEP
         for (int64_t j = 0; j < n; j++) out[j] = gates[3 * h + j] * N(tanh)(cell[j]);
-        CLOSE(out, SHORT(out, i))
+        CLOSE(out, SHORT(out, i));
     }
     E *slopes = SHORT(slopes, i);
-    OPEN(of_in, slopes)
-    OPEN(of_keep, slopes + h)
-    OPEN(of_new, slopes + 2 * h)
-    OPEN(of_show, slopes + 3 * h)
+    OPEN(of_in, slopes);
+    OPEN(of_keep, slopes + h);
+    OPEN(of_new, slopes + 2 * h);
+    OPEN(of_show, slopes + 3 * h);
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T in = gates[j], keep = gates[h + j], new = gates[2 * h + j], show = gates[3 * h + j];
@@ -204,22 +205,23 @@ CELL(cell_lstm_back) {
         of_show[j] = dh * c * (show * (1 - show));
         carry[j] = dc * keep;
     }
-    CLOSE(of_in, slopes)
-    CLOSE(of_keep, slopes + h)
-    CLOSE(of_new, slopes + 2 * h)
-    CLOSE(of_show, slopes + 3 * h)
+    CLOSE(of_in, slopes);
+    CLOSE(of_keep, slopes + h);
+    CLOSE(of_new, slopes + 2 * h);
+    CLOSE(of_show, slopes + 3 * h);
 }
 
 CELL(cell_gru_back) {
+    (void)ts;
     T *carry = ROW(carry, i);
     const T *gates = ROW(gates, i);
     const E *prev = SHORT(prev, i), *given = SHORT(given, i);
     const int64_t h = s->units;
     E *slopes = SHORT(slopes, i);
-    OPEN(of_new, slopes)
-    OPEN(of_reset, slopes + h)
-    OPEN(of_keep, slopes + 2 * h)
-    OPEN(of_both, slopes + 3 * h)
+    OPEN(of_new, slopes);
+    OPEN(of_reset, slopes + h);
+    OPEN(of_keep, slopes + 2 * h);
+    OPEN(of_both, slopes + 3 * h);
     FAC_IVDEP
     for (int64_t j = 0; j < n; j++) {
         const T reset = gates[j], keep = gates[h + j], new = gates[2 * h + j], of_h = gates[3 * h + j];
@@ -230,19 +232,20 @@ CELL(cell_gru_back) {
         of_both[j] = dn * reset;
         carry[j] = dh * keep;
     }
-    CLOSE(of_new, slopes)
-    CLOSE(of_reset, slopes + h)
-    CLOSE(of_keep, slopes + 2 * h)
-    CLOSE(of_both, slopes + 3 * h)
+    CLOSE(of_new, slopes);
+    CLOSE(of_reset, slopes + h);
+    CLOSE(of_keep, slopes + 2 * h);
+    CLOSE(of_both, slopes + 3 * h);
 }
 #undef CELL
 #undef ROW
 #undef SHORT
 
 /* Rows [i, i + rows), those of t `step` apart. `n` is constant where whole vectors are met. */
-WITH_WORDS static inline __attribute__((always_inline)) void N(cells_of)(const fac_rnn_step *s, int64_t i, int64_t rows, int64_t at,
-                                                              int64_t n, const T *t, int64_t step, int64_t ts) {
-#define EACH(cell)                                                                        \
+WITH_WORDS static inline __attribute__((always_inline)) void N(cells_of)(const fac_rnn_step *s, int64_t i, int64_t rows,
+                                                                         int64_t at, int64_t n, const T *t,
+                                                                         int64_t step, int64_t ts) {
+#define EACH(cell)                                                                 \
     for (int64_t r = 0; r < rows; r++) N(cell)(s, i + r, at, n, t + r * step, ts); \
     break
     switch (s->action) {
@@ -260,8 +263,8 @@ WITH_WORDS static inline __attribute__((always_inline)) void N(cells_of)(const f
 #undef EACH
 }
 
-WITH_WORDS static void N(cells)(const fac_rnn_step *s, int64_t i, int64_t rows, int64_t at, int64_t n, const T *t,
-                                int64_t step, int64_t ts) {
+WITH_WORDS ALONE static void N(cells)(const fac_rnn_step *s, int64_t i, int64_t rows, int64_t at, int64_t n, const T *t,
+                                      int64_t step, int64_t ts) {
     for (; n >= LANES; n -= LANES, at += LANES, t += LANES) N(cells_of)(s, i, rows, at, LANES, t, step, ts);
     if (n) N(cells_of)(s, i, rows, at, n, t, step, ts);
 }
@@ -284,7 +287,8 @@ static void N(step)(const fac_rnn_step *s) {
         N(cells)(s, 0, s->rows, at, last - at, (const T *)s->a.at + at, s->a.step, w->columns);
         return;
     }
-    const int64_t words = fac__div_up(w->k, DEPTH), groups = fac__div_up(s->rows, MR), most = groups ? fac__div_up(s->rows, groups) : 1;
+    const int64_t words = fac__div_up(w->k, DEPTH), groups = fac__div_up(s->rows, MR),
+                  most = groups ? fac__div_up(s->rows, groups) : 1;
     T t[MR * VECTORS * LANES] __attribute__((aligned(64)));
     for (int64_t b = s->first; b < s->end; b++) {
         const W *strip = (const W *)w->packed + b * words * width;
@@ -316,8 +320,8 @@ static void N(pack_vector)(W *to, int64_t width, const E *from, int64_t k_step, 
         }
     for (; p < k; p += DEPTH, to += width) {
         const E *row = from + p * k_step;
-        const bool whole = p + DEPTH <= k;
-        for (int64_t j = 0; j < n; j++) to[j] = WORD_OF(row[j * column_step], whole ? row[j * column_step + k_step] : 0);
+        for (int64_t j = 0; j < n; j++)
+            to[j] = WORD_OF(row[j * column_step], p + 1 < k ? row[j * column_step + k_step] : 0);
         for (int64_t j = n; j < LANES; j++) to[j] = 0;
     }
 }
@@ -329,8 +333,9 @@ static void N(pack)(const fac_rnn_weights *w, const void *m, int64_t k_step, int
         for (int v = 0; v < w->vectors; v++) {
             const int64_t at = w->parts > 1 ? b * LANES : (b * w->vectors + v) * LANES, left = w->columns - at;
             const int64_t n = left < 0 ? 0 : left < LANES ? left : LANES;
-            N(pack_vector)((W *)w->packed + b * words * width + v * LANES, width,
-                           (const E *)m + (at + (w->parts > 1 ? v * w->columns : 0)) * column_step, k_step, column_step, n, w->k);
+            N(pack_vector)
+            ((W *)w->packed + b * words * width + v * LANES, width,
+             (const E *)m + (at + (w->parts > 1 ? v * w->columns : 0)) * column_step, k_step, column_step, n, w->k);
         }
 }
 
