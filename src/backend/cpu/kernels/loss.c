@@ -91,13 +91,23 @@ static void write_losses(const job *j, char *tiles, const fac_cursor *c, const v
         fac__tile_store(j->kind, y, home, j->dtype[OUT], fac__nest_step(&j->nest, OUT), n);
 }
 
+/* Elements at a time, which nothing but sums depends on: fewer where several operands with gaps come from memory in turns. */
+static int64_t tile_size(const job *j) {
+    enum { PAST_CACHE = 4 << 20, TURN = 256 };
+    int gaps = 0;
+    for (int k = 0; k < OPERANDS; k++) gaps += k != OUT && j->data[k] && fac__nest_step(&j->nest, k) > 1;
+    const bool large = j->nest.count * (int64_t)fac__acc_size(j->kind) >= PAST_CACHE;
+    return large && gaps > 1 && !j->partial ? TURN : FAC_TILE;
+}
+
 static fac_status run_range(const job *j, int64_t i, int64_t end, char *tiles, double *sum) {
+    const int64_t most = tile_size(j);
     fac_cursor c;
     fac__nest_seek(&j->nest, OPERANDS, i, &c);
     if (j->one_grad)
         fac__tile_load(j->kind, tile(j, tiles, GRAD), j->data[GRAD], j->dtype[GRAD], 0, fac__min(FAC_TILE, end - i));
     while (i < end) {
-        int64_t n = fac__min(fac__min(fac__nest_run(&j->nest, &c), end - i), FAC_TILE);
+        int64_t n = fac__min(fac__min(fac__nest_run(&j->nest, &c), end - i), most);
         const void *x = read(j, tiles, X, &c, n), *t = read(j, tiles, TARGET, &c, n);
         if (j->loss == FAC_LOSS_BINARY && !j->backward) FAC_TRY(check_probabilities(j, x, n));
         if (!j->only_checks) write_losses(j, tiles, &c, x, t, n, sum);
