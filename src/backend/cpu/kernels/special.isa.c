@@ -115,7 +115,7 @@ static __attribute__((noinline)) void recur(const polynomial *k, const double *x
         for (double step = 1; step < most; step += 1) {
             const double slope = k->slope + k->slope_of_k * step, last = k->last + k->last_of_k * step,
                          share = k->shared ? 1 / (step + 1) : 1;
-            const fac_vf64 by = k->rise ? k->rise * step + slope * y : slope * y;
+            const fac_vf64 by = k->rise != 0 ? k->rise * step + slope * y : slope * y;
             const fac_vf64 next = fac_fma_f64(by, now, -last * before) * share;
             const mask more = d >= step + 1;
             before = chosen(more, now, before);
