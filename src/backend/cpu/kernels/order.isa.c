@@ -2,8 +2,11 @@
 #include "backend/cpu/kernels/order.h"
 #include "backend/cpu/simd.h"
 
-#define WIDEN(T)                                                                     \
-    for (int64_t i = 0; i < n; i++) out[i] = (uint64_t)((const T *)src)[i * stride]; \
+#define WIDEN(T)                                                                         \
+    if (stride == 1)                                                                     \
+        for (int64_t i = 0; i < n; i++) out[i] = (uint64_t)((const T *)src)[i];          \
+    else                                                                                 \
+        for (int64_t i = 0; i < n; i++) out[i] = (uint64_t)((const T *)src)[i * stride]; \
     break
 
 static void widen(size_t item, const void *restrict src, int64_t stride, int64_t n, uint64_t *restrict out) {
