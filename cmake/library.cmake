@@ -113,7 +113,7 @@ if(facula_isa_sources)
     endforeach()
 endif()
 # GCC would unroll what is left of a loop after whole vectors, up to 31 elements one by one. That is half of the code of these files.
-set(facula_plain_loops activation arith cast compare complex grid math scatter_runs special)
+set(facula_plain_loops activation arith cast compare complex fold grid math order scan scatter_runs special)
 list(TRANSFORM facula_plain_loops REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/backend/cpu/kernels/\\1.isa.c")
 set_property(SOURCE ${facula_plain_loops} APPEND PROPERTY COMPILE_OPTIONS
              "$<$<AND:$<CONFIG:Release>,$<C_COMPILER_ID:GNU>>:--param=max-completely-peeled-insns=60>")

@@ -454,29 +454,30 @@ COL(xor_col_i64, int64_t, EXCLUSIVE_OR)
 COL(max_col_i64, int64_t, LARGER_INT)
 COL(min_col_i64, int64_t, SMALLER_INT)
 
-/* Some rows at a time, so that accumulators are moved less often. */
-#define EXTREME_COL(NAME, T, S, VT, L, VSTEP, STEP)                                                                \
-    static inline                                                                                                  \
-        __attribute__((always_inline)) void NAME##_of(const int rows, const T *x, int64_t ld, int64_t w, T *acc) { \
-        int64_t j = 0;                                                                                             \
-        for (; j + L <= w; j += L) {                                                                               \
-            VT a = fac_load_##S(acc + j);                                                                          \
-            for (int r = 0; r < rows; r++) a = VSTEP(fac_load_##S(x + r * ld + j), a);                             \
-            fac_store_##S(acc + j, a);                                                                             \
-        }                                                                                                          \
-        for (; j < w; j++)                                                                                         \
-            for (int r = 0; r < rows; r++) acc[j] = STEP(x[r * ld + j], acc[j]);                                   \
-    }                                                                                                              \
-    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *acc) {                             \
-        const T *x = vx;                                                                                           \
-        int64_t i = 0;                                                                                             \
-        for (; i + 4 <= rows; i += 4) NAME##_of(4, x + i * ld, ld, w, acc);                                        \
-        if (rows - i == 3)                                                                                         \
-            NAME##_of(3, x + i * ld, ld, w, acc);                                                                  \
-        else if (rows - i == 2)                                                                                    \
-            NAME##_of(2, x + i * ld, ld, w, acc);                                                                  \
-        else if (rows - i == 1)                                                                                    \
-            NAME##_of(1, x + i * ld, ld, w, acc);                                                                  \
+/* Four rows at a time, so that accumulators are moved less often. The last vector overlaps the one before it. */
+#define EXTREME_COL(NAME, T, S, VT, L, VSTEP, STEP)                                      \
+    static void NAME(const void *vx, int64_t ld, int64_t rows, int64_t w, void *vacc) {  \
+        const T *x = vx;                                                                 \
+        T *acc = vacc;                                                                   \
+        if (w < L) {                                                                     \
+            for (int64_t j = 0; j < w; j++)                                              \
+                for (int64_t i = 0; i < rows; i++) acc[j] = STEP(x[i * ld + j], acc[j]); \
+            return;                                                                      \
+        }                                                                                \
+        for (int64_t i = 0, some; i < rows; i += some) {                                 \
+            some = rows - i < 4 ? 1 : 4;                                                 \
+            for (int64_t j = 0; j < w; j += L) {                                         \
+                j = j + L <= w ? j : w - L;                                              \
+                const T *at = x + i * ld + j;                                            \
+                VT a = VSTEP(fac_load_##S(at), fac_load_##S(acc + j));                   \
+                if (some == 4) {                                                         \
+                    a = VSTEP(fac_load_##S(at + ld), a);                                 \
+                    a = VSTEP(fac_load_##S(at + 2 * ld), a);                             \
+                    a = VSTEP(fac_load_##S(at + 3 * ld), a);                             \
+                }                                                                        \
+                fac_store_##S(acc + j, a);                                               \
+            }                                                                            \
+        }                                                                                \
     }
 EXTREME_COL(max_col_f32, float, f32, fac_vf32, V32, larger_f32, LARGER)
 EXTREME_COL(min_col_f32, float, f32, fac_vf32, V32, smaller_f32, SMALLER)

@@ -2,38 +2,49 @@
 #include "backend/cpu/kernels/order.h"
 #include "backend/cpu/simd.h"
 
-/* Floats of `bits` bits: the sign decides whether all bits or only the sign are inverted; NaN is the largest. */
-static inline uint64_t float_key(uint64_t x, int bits, uint64_t infinity) {
-    const uint64_t sign = (uint64_t)1 << (bits - 1), all = sign | (sign - 1);
-    const uint64_t key = x & sign ? ~x & all : x | sign;
-    return (x & (sign - 1)) > infinity ? all : x == sign ? sign : key;
+#define WIDEN(T)                                                                         \
+    if (stride == 1)                                                                     \
+        for (int64_t i = 0; i < n; i++) out[i] = (uint64_t)((const T *)src)[i];          \
+    else                                                                                 \
+        for (int64_t i = 0; i < n; i++) out[i] = (uint64_t)((const T *)src)[i * stride]; \
+    break
+
+static void widen(size_t item, const void *restrict src, int64_t stride, int64_t n, uint64_t *restrict out) {
+    typedef uint32_t __attribute__((may_alias)) bits32;
+    typedef uint64_t __attribute__((may_alias)) bits64;
+    switch (item) {
+    case 1: WIDEN(uint8_t);
+    case 2: WIDEN(uint16_t);
+    case 4: WIDEN(bits32);
+    default: WIDEN(bits64);
+    }
 }
 
-#define KEYS(T, expr)                         \
-    do {                                      \
-        const T *s = src;                     \
-        for (int64_t i = 0; i < n; i++) {     \
-            const T x = s[i * stride];        \
-            out[i] = (uint64_t)(expr) ^ flip; \
-        }                                     \
-    } while (0)
+/* Of floats the sign decides whether all bits or only the sign are inverted; NaN is the largest. */
+static void float_keys(uint64_t sign, uint64_t infinity, uint64_t flip, int64_t n, uint64_t *keys) {
+    const uint64_t all = sign | (sign - 1);
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t x = keys[i], key = x & sign ? ~x & all : x | sign;
+        keys[i] = ((x & (sign - 1)) > infinity ? all : x == sign ? sign : key) ^ flip;
+    }
+}
 
 void FAC_ISA_NAME(fac__keys)(fac_dtype d, const void *restrict src, int64_t stride, int64_t n, uint64_t flip,
                              uint64_t *restrict out) {
-    typedef uint32_t __attribute__((may_alias)) bits32;
-    typedef uint64_t __attribute__((may_alias)) bits64;
-    switch (d) {
-    case FAC_BOOL: KEYS(uint8_t, x != 0); break;
-    case FAC_U8: KEYS(uint8_t, x); break;
-    case FAC_I8: KEYS(uint8_t, x ^ 0x80u); break;
-    case FAC_I16: KEYS(uint16_t, x ^ 0x8000u); break;
-    case FAC_I32: KEYS(bits32, x ^ 0x80000000u); break;
-    case FAC_I64: KEYS(bits64, x ^ (uint64_t)1 << 63); break;
-    case FAC_F16: KEYS(uint16_t, float_key(x, 16, 0x7c00)); break;
-    case FAC_BF16: KEYS(uint16_t, float_key(x, 16, 0x7f80)); break;
-    case FAC_F32: KEYS(bits32, float_key(x, 32, 0x7f800000)); break;
-    default: KEYS(bits64, float_key(x, 64, 0x7ff0000000000000)); break;
+    const size_t item = (size_t)fac__dtype_size(d);
+    const uint64_t sign = (uint64_t)1 << (8 * item - 1);
+    widen(item, src, stride, n, out);
+    if (fac_dtype_is_floating(d)) {
+        const uint64_t infinity = d == FAC_F16    ? 0x7c00
+                                  : d == FAC_BF16 ? 0x7f80
+                                  : d == FAC_F32  ? 0x7f800000
+                                                  : 0x7ff0000000000000;
+        float_keys(sign, infinity, flip, n, out);
+        return;
     }
+    for (int64_t i = 0; d == FAC_BOOL && i < n; i++) out[i] = out[i] != 0;
+    const uint64_t turned = flip ^ (d == FAC_BOOL || d == FAC_U8 ? 0 : sign);
+    for (int64_t i = 0; turned && i < n; i++) out[i] ^= turned;
 }
 
 bool FAC_ISA_NAME(fac__keys_below)(const uint64_t *keys, int64_t n, uint64_t limit) {
@@ -88,8 +99,10 @@ GATHER_RUNS(gather_f64, double, 8, __mmask8, __m512d, _mm512_loadu_pd, NEQ_PD, _
 #define gather_f32(v, n, out, runs, i) (runs)
 #define gather_f64(v, n, out, runs, i) (runs)
 #endif
+#if FAC_ISA_LEVEL < 2
 #define gather_u8(v, n, out, runs, i) (runs)
 #define gather_u16(v, n, out, runs, i) (runs)
+#endif
 
 /* Without branches: whether a run goes on is not to be foretold. The first writes nothing, and the second ends with the last run. */
 #define RUNS(S, T)                                                                                                \
@@ -113,8 +126,10 @@ GATHER_RUNS(gather_f64, double, 8, __mmask8, __m512d, _mm512_loadu_pd, NEQ_PD, _
         }                                                                                                         \
         return all;                                                                                               \
     }
+#if FAC_ISA_LEVEL < 2
 RUNS(u8, uint8_t)
 RUNS(u16, uint16_t)
+#endif
 RUNS(u32, uint32_t)
 RUNS(u64, uint64_t)
 RUNS(f32, float)
@@ -127,8 +142,12 @@ int64_t FAC_ISA_NAME(fac__runs)(fac_dtype d, const void *data, int64_t n, void *
     case FAC_F64: return runs_f64(data, n, values, inverse, counts);
     case FAC_I64: return runs_u64(data, n, values, inverse, counts);
     case FAC_I32: return runs_u32(data, n, values, inverse, counts);
+#if FAC_ISA_LEVEL < 2
     case FAC_I16: return runs_u16(data, n, values, inverse, counts);
     default: return runs_u8(data, n, values, inverse, counts);
+#else /* which gain nothing by wider vectors */
+    default: return fac__runs_avx2(d, data, n, values, inverse, counts);
+#endif
     }
 }
 
