@@ -7,8 +7,9 @@
 
    Windows are made for some positions or channels at a time so that they stay in the L2 cache. Tasks are cut by shape
    alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. f16 and bf16 are
-   summed in f32, integers in their own dtype, which wraps, and bytes in i16, which is then cut to theirs. Most convolutions of f32, and of bf16 where the
-   processor multiplies it, go to oneDNN instead (conv_library.c), which takes images whose channels are innermost as they lie; here they are made row-major first. */
+   summed in f32, integers in their own dtype, which wraps, and bytes in i16, which is then cut to theirs. Most convolutions of f32, and of bf16 where
+   the processor multiplies it, go elsewhere: where channels are innermost, or are many and put innermost, to conv_last.c and
+   conv_winograd.c (AVX-512), else to oneDNN (conv_library.c). What comes back here is made row-major first. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/im2col.h"
