@@ -18,7 +18,7 @@ KINDS = (
     ("a layer with parameters: PReLU", r"\bPReLU$|build_prelu\b", ("src", "tools", "include"), 3),
     ("an optimiser: SGD, its step apart", r"sgd_(new|class)\b", ("src", "tools", "include"), 3),
     ("an optimiser's fused step, on two kinds of devices: SGD", r"sgd", ("src/backend", "src/ops", "tools", ":!*.md"), 7),
-    ("a dtype: bfloat16", r"\bFAC_BF16\b", ("src", "tools", "include"), 30),
+    ("a dtype: bfloat16", r"\bFAC_BF16\b", ("src", "tools", "include"), 37),
     ("a kind of device in a program: npu", r"\bnpu\b", ("src", "tools"), 0),
     ("a kind of device in the library: CUDA, outside its folders", r"\bFAC_CUDA\b|\bfac__cuda_|backend/cuda/",
      ("src", ":!src/backend/cuda", ":!src/simcuda", ":!src/cuda_abi", ":!*.md"), 6),

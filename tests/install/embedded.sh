@@ -4,7 +4,7 @@
 set -eu
 source=$1
 build=$2
-most=850000
+most=910000
 list=$source/tests/install/toy_module.txt
 fail() {
     echo "embedded: $*" >&2

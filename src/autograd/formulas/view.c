@@ -19,9 +19,16 @@ fac_tensor *slice_grad(fac_tensor *grad, fac_ints sizes, int64_t dim, fac_opt_in
     return fac__s_slice_backward(grad, sizes, d, start.set ? start.v : 0, end.set ? end.v : sizes.v[d], step);
 }
 
+/* Whether pairs of neighbours of a tensor that stands for no other are complex numbers as they lie. */
+static bool are_pairs(const fac_tensor *t) {
+    if (!t || t->cls || fac__pending(t) || !fac__is_contiguous(t) || t->offset % 2) return false;
+    for (int d = 0; d + 1 < t->ndim; d++)
+        if (t->strides[d] % 2) return false;
+    return true;
+}
+
 fac_tensor *view_as_complex_grad(fac_tensor *grad) {
-    const bool pairs = grad && fac__is_contiguous(grad) && !fac__pending(grad) && grad->offset % 2 == 0;
-    return fac__s_view_as_complex(pairs ? grad : fac__s_clone(grad, FAC_CONTIGUOUS));
+    return fac__s_view_as_complex(are_pairs(grad) ? grad : fac__s_clone(grad, FAC_CONTIGUOUS));
 }
 
 /* ---- lists of parts: the gradients joined, zeros where nothing flowed ------------------------------------------------------ */

@@ -458,10 +458,10 @@ static void plan_run(run *r) {
         r->loop && r->rows && it->nest.ndim > 0 && (r->direct | r->fixed | r->level | r->cast) + 1 == 1u << it->n;
     plan_tiles(r);
     const bool all_direct = r->direct + 1 == 1u << it->n;
-    const int64_t most = r->stream                                      ? STREAM_TILE_BYTES
-                         : r->plain && r->level && !r->cast             ? LEVEL_BYTES
-                         : inputs_with_gaps(r, PAST_CACHE / widest) > 1 ? TURN_BYTES
-                                                                        : CAST_BYTES;
+    const int64_t most = r->stream                                                    ? STREAM_TILE_BYTES
+                         : r->plain && r->level && !r->cast                           ? LEVEL_BYTES
+                         : !r->across && inputs_with_gaps(r, PAST_CACHE / widest) > 1 ? TURN_BYTES
+                                                                                      : CAST_BYTES;
     r->tile = all_direct ? INT64_MAX : fac__min(most, r->tile_bytes) / widest;
     r->width = r->tile / BLOCK_ROWS / 8 * 8;
 }

@@ -19,7 +19,9 @@ static fac_status sort_like(fac_structured *s, fac_tensor *self, int64_t dim) {
     FAC_TRY(need_order(self, true));
     FAC_TRY(fac__wrap_dim(dim, self->ndim, &s->carry[0]));
     FAC_TRY(fac_out_declare_like(s, 0, self, (fac_dtype)self->dtype));
-    return fac_out_declare_like(s, 1, self, FAC_I64);
+    FAC_TRY(fac_out_declare_like(s, 1, self, FAC_I64));
+    FAC_TRY(fac_out_check_overlap(s, 0, self, false)); /* rows are written while others are read */
+    return fac_out_check_overlap(s, 1, self, false);
 }
 
 fac_status sort_meta(fac_structured *s, fac_tensor *self, int64_t dim, bool descending) {

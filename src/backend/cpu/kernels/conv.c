@@ -523,7 +523,7 @@ static fac_status compute_row_major(const one_side *o, const operands *from) {
 static bool should_move(const one_side *o) {
     const fac_conv *c = o->c;
     const fac_dtype d = (fac_dtype)o->out->dtype;
-    if (c->nd == 1 || o->out->ndim != c->nd + 2 || fac__min(c->small, c->large) < MOVED_CHANNELS) return false;
+    if (c->nd == 1 || !c->batched || fac__min(c->small, c->large) < MOVED_CHANNELS) return false;
     return fac__conv_winograd_suits(c, o->result, d) ||
            (d == FAC_BF16 && !is_pointwise(c) && fac__conv_last_suits(c, o->result, d));
 }

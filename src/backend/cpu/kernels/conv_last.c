@@ -56,6 +56,7 @@ typedef struct last_job {
     int64_t in_size[FAC_CONV_DIMS], out_size[FAC_CONV_DIMS]; /* points */
     int64_t in_step[FAC_CONV_DIMS], out_step[FAC_CONV_DIMS];
     int64_t first[FAC_CONV_DIMS], width[FAC_CONV_DIMS]; /* of what is read of the input */
+    int64_t span;                                       /* lines of the input that a line of the result may meet */
     int64_t room;                                       /* channels per group in what is read: even for bf16 */
     int64_t line[FAC_CONV_DIMS];                        /* bytes from point to point of what is read */
     int64_t vectors, blocks;                            /* of the result's channels, per group */
@@ -115,7 +116,7 @@ static void plan_phase(last_job *j, phase *p, int64_t number, last_tap **room) {
 
 /* What is read of the input by all phases, and whether it has to be copied. */
 static void plan_reads(last_job *j) {
-    int64_t end[FAC_CONV_DIMS] = {0};
+    int64_t end[FAC_CONV_DIMS] = {0}, furthest = 0;
     for (int64_t i = 0, n = 0; i < j->n_phases; i++) {
         const phase *p = &j->phases[i];
         for (int64_t t = 0; t < p->n_taps; t++, n++) {
@@ -124,8 +125,10 @@ static void plan_reads(last_job *j) {
                 j->first[d] = n ? fac__min(j->first[d], at) : at;
                 end[d] = n ? fac__max(end[d], last) : last;
             }
+            furthest = n ? fac__max(furthest, p->taps[t].at[0]) : p->taps[t].at[0];
         }
     }
+    j->span = furthest - j->first[0] + 1;
     j->copies = j->bf16 && j->in_channels % 2;
     for (int d = 0; d < FAC_CONV_DIMS; d++) {
         j->width[d] = fac__max(1, end[d] - j->first[d]);
@@ -170,7 +173,7 @@ static void cut(last_job *j, double work) {
     const fac_conv *c = j->c;
     const int64_t all = j->phases[0].count[0], row = fac__max(1, j->phases[0].count[1] * j->phases[0].count[2]);
     const int64_t planes = j->single ? fac__div_up(j->blocks, fac__div_up(j->blocks, PLANES)) : 1;
-    const int64_t bytes = j->in_step[0] * j->line[0] * planes, more = j->width[0] - (all - 1) * j->in_step[0];
+    const int64_t bytes = j->in_step[0] * j->line[0] * planes, more = j->span;
     const int64_t most = j->single ? PLANE_BYTES * planes : BAND_BYTES;
     int64_t lines =
         fac__min(most / fac__max(1, bytes) - more, j->single ? all : (j->sums ? SUM_POINTS : BAND_POINTS) / row);
@@ -568,10 +571,18 @@ static double work_of(const fac_conv *c) {
 
 static bool is_single(const fac_conv *c) { return c->small == 1 && c->large == 1 && c->groups >= LEAST_CHANNELS; }
 
+/* Whether the large side with its padding, which is copied for the weights' sums, is not much more than the image. */
+static bool pads_little(const fac_conv *c) {
+    double padded = 1;
+    for (int d = 0; d < FAC_CONV_DIMS; d++) padded *= (double)c->large_size[d] + 2 * (double)c->padding[d];
+    return padded <= 16 * (double)c->large_count + (1 << 16);
+}
+
 bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d) {
     if (fac__cpu_isa < FAC_ISA_AVX512 || (d != FAC_F32 && !(d == FAC_BF16 && fac__cpu_bf16))) return false;
     if (result == FAC_CONV_WEIGHT)
-        return (fac__min(c->small, c->large) >= LEAST_CHANNELS || is_single(c)) && work_of(c) >= LEAST_WORK;
+        return (fac__min(c->small, c->large) >= LEAST_CHANNELS || is_single(c)) && work_of(c) >= LEAST_WORK &&
+               pads_little(c);
     const int64_t channels = result == FAC_CONV_SMALL ? c->small : c->large;
     const bool single = is_single(c);
     bool suits = c->taps <= TAPS && (single || channels >= LEAST_CHANNELS || (c->taps == 1 && d == FAC_BF16)) &&

@@ -1,7 +1,7 @@
 /* Matrix products of tensors: each is described to fac__gemm with its strides as they are. */
 #include "backend/cpu/blas.h"
-#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/conv_last.h"
+#include "backend/cpu/kernels/items.h"
 #include "core/precision.h"
 #include "ops/composite/below.h"
 #include "ops/structured.h"
@@ -103,7 +103,8 @@ static fac_gemm matrices(const fac_tensor *a, const fac_tensor *b) {
 static fac_status without_gaps(fac_tensor *t, int64_t reads, fac_tensor **out) {
     enum { OFTEN = 64 };
     const bool apart = t->strides[t->ndim - 1] != 1 && t->strides[t->ndim - 2] != 1;
-    if (apart && reads >= OFTEN && t->numel >= OFTEN * OFTEN) return fac__cpu_contiguous(t, out);
+    const bool repeated = t->ndim > 2 && t->strides[0] == 0 && t->sizes[0] > 1; /* a copy would be, too */
+    if (apart && !repeated && reads >= OFTEN && t->numel >= OFTEN * OFTEN) return fac__cpu_contiguous(t, out);
     *out = fac__ref(t);
     return FAC_OK;
 }

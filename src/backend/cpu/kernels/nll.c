@@ -313,12 +313,18 @@ static fac_status scatter_tile(const job *j, const fac_cursor *c, int64_t n, con
     return FAC_OK;
 }
 
+/* Whether one gradient reaches all points. */
+static bool one_gradient(const job *j) {
+    for (int d = 0; d < j->nest.ndim; d++)
+        if (j->nest.stride[LOSS][d] != 0) return false;
+    return true;
+}
+
 static fac_status scatter_range(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
     fac_cursor c;
     fac_item8 same[POINTS];
-    const bool alike =
-        !j->weight && fac__nest_step(&j->nest, LOSS) == 0 && end > begin; /* one gradient reaches all points */
+    const bool alike = !j->weight && one_gradient(j) && end > begin;
     fac__nest_seek(&j->nest, OPERANDS, begin, &c);
     if (alike) {
         double g[POINTS];

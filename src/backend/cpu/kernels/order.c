@@ -73,19 +73,18 @@ static inline uint64_t word_key(uint64_t a) { return a >> 32; }
 static inline bool pair_less(fac_ranked a, fac_ranked b) { return a.key < b.key || (a.key == b.key && a.at < b.at); }
 static inline uint64_t pair_key(fac_ranked a) { return a.key; }
 
-/* Turns counts into where each group begins. */
-static void starts_of(int64_t *count, uint64_t mask) {
-    int64_t sum = 0;
-    for (uint64_t v = 0; v <= mask; v++) {
-        const int64_t c = count[v];
-        count[v] = sum;
-        sum += c;
-    }
-}
-
-/* Defines, for entries T: insertion_<name>; radix_<name>, which leaves the sorted row in *a and the scratch row in *b;
+/* Defines, for entries T, counted in C: insertion_<name>; radix_<name>, which leaves the sorted row in *a and the scratch row in *b;
    split_<name>, which puts the k smallest of n first; and what chooses between them. */
-#define ORDER_OF(name, T)                                                                                                     \
+#define ORDER_OF(name, T, C)                                                                                                  \
+    /* Turns counts into where each group begins. */                                                                          \
+    static void starts_of_##name(C *count, uint64_t mask) {                                                                   \
+        C sum = 0;                                                                                                            \
+        for (uint64_t v = 0; v <= mask; v++) {                                                                                \
+            const C c = count[v];                                                                                             \
+            count[v] = sum;                                                                                                   \
+            sum += c;                                                                                                         \
+        }                                                                                                                     \
+    }                                                                                                                         \
     static void insertion_##name(T *v, int64_t n) {                                                                           \
         for (int64_t i = 1; i < n; i++) {                                                                                     \
             const T x = v[i];                                                                                                 \
@@ -94,11 +93,11 @@ static void starts_of(int64_t *count, uint64_t mask) {
             v[at] = x;                                                                                                        \
         }                                                                                                                     \
     }                                                                                                                         \
-    static void count_##name(const T *v, int64_t n, int shift, uint64_t mask, int64_t *count) {                               \
+    static void count_##name(const T *v, int64_t n, int shift, uint64_t mask, C *count) {                                     \
         for (int64_t i = 0; i < n; i++) count[name##_key(v[i]) >> shift & mask]++;                                            \
     }                                                                                                                         \
-    static void distribute_##name(const T *from, T *to, int64_t n, int shift, int then, uint64_t mask, int64_t *next,         \
-                                  int64_t *count) {                                                                           \
+    static void distribute_##name(const T *from, T *to, int64_t n, int shift, int then, uint64_t mask, C *next,               \
+                                  C *count) {                                                                                 \
         for (int64_t i = 0; i < n; i++) {                                                                                     \
             const T x = from[i];                                                                                              \
             to[next[name##_key(x) >> shift & mask]++] = x;                                                                    \
@@ -109,7 +108,7 @@ static void starts_of(int64_t *count, uint64_t mask) {
     static void radix_##name(T **a, T **b, int64_t n, uint64_t differ) {                                                      \
         const int digit = n >= LONG_ROW ? MAX_DIGIT_BITS : 8;                                                                 \
         const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                                     \
-        int64_t tables[2][1 << MAX_DIGIT_BITS], *now = tables[0], *later = tables[1];                                         \
+        C tables[2][1 << MAX_DIGIT_BITS], *now = tables[0], *later = tables[1];                                               \
         if (!differ) return;                                                                                                  \
         int shift = __builtin_ctzll(differ);                                                                                  \
         memset(now, 0, (size_t)(mask + 1) * sizeof *now);                                                                     \
@@ -118,12 +117,12 @@ static void starts_of(int64_t *count, uint64_t mask) {
             differ &= ~(mask << shift);                                                                                       \
             const int next = differ ? __builtin_ctzll(differ) : shift;                                                        \
             memset(later, 0, (size_t)(mask + 1) * sizeof *later);                                                             \
-            starts_of(now, mask);                                                                                             \
+            starts_of_##name(now, mask);                                                                                      \
             distribute_##name(*a, *b, n, shift, next, mask, now, later);                                                      \
             T *t = *a;                                                                                                        \
             *a = *b;                                                                                                          \
             *b = t;                                                                                                           \
-            int64_t *u = now;                                                                                                 \
+            C *u = now;                                                                                                       \
             now = later;                                                                                                      \
             later = u;                                                                                                        \
             shift = next;                                                                                                     \
@@ -133,7 +132,8 @@ static void starts_of(int64_t *count, uint64_t mask) {
     /* which keys differ, only entries of the k-th's value are looked at further, in `other`. They stay in order: of equal */ \
     /* keys position decides. */                                                                                              \
     static T split_##name(T *v, T *other, int64_t n, int64_t k) {                                                             \
-        int64_t count[1 << MAX_DIGIT_BITS], done = 0; /* entries at v that are less than those looked at */                   \
+        C count[1 << MAX_DIGIT_BITS];                                                                                         \
+        int64_t done = 0; /* entries at v that are less than those looked at */                                               \
         T *from = v;                                                                                                          \
         while (n > 1) {                                                                                                       \
             const uint64_t first = name##_key(from[0]);                                                                       \
@@ -145,7 +145,7 @@ static void starts_of(int64_t *count, uint64_t mask) {
             const uint64_t mask = ((uint64_t)1 << digit) - 1;                                                                 \
             memset(count, 0, (size_t)(mask + 1) * sizeof *count);                                                             \
             count_##name(from, n, shift, mask, count);                                                                        \
-            for (int64_t below = done; k > below + count[at]; at++) below += count[at];                                       \
+            for (int64_t below = done; k > below + (int64_t)count[at]; at++) below += (int64_t)count[at];                     \
             int64_t m = 0;                                                                                                    \
             for (int64_t i = 0; i < n; i++) {                                                                                 \
                 const T x = from[i];                                                                                          \
@@ -177,8 +177,8 @@ static void starts_of(int64_t *count, uint64_t mask) {
         sort_##name(&x, &y, k, differ);                                                                                       \
         if (x != *a) memcpy(*a, x, (size_t)k * sizeof **a);                                                                   \
     }
-ORDER_OF(word, uint64_t)
-ORDER_OF(pair, fac_ranked)
+ORDER_OF(word, uint64_t, uint32_t)
+ORDER_OF(pair, fac_ranked, int64_t)
 
 /* ---- keys of 64 bits: 32 of them are in the words ------------------------------------------------------------------------------ */
 

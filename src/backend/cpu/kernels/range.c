@@ -23,29 +23,30 @@ typedef struct range_job {
 
 /* ---- arange ---------------------------------------------------------------------------------------------------------------- */
 
-static void arange_tile(const range_job *j, int64_t first, int64_t n, fac_tile_buf *tile) {
+static void arange_tile(const range_job *j, int64_t first, int64_t n, void *tile) {
     if (j->whole)
-        FAC_ISA_PICK(fac__arange_i64)(tile->i64, first, n, j->start_i, j->step_i);
+        FAC_ISA_PICK(fac__arange_i64)(tile, first, n, j->start_i, j->step_i);
     else
-        FAC_ISA_PICK(fac__arange_f64)(tile->f64, first, n, j->start, j->step);
+        FAC_ISA_PICK(fac__arange_f64)(tile, first, n, j->start, j->step);
 }
 
 /* ---- linspace: from both ends, so that the last value is exact ---------------------------------------------------------------- */
 
-static void linspace_tile(const range_job *j, int64_t first, int64_t n, fac_tile_buf *tile) {
-    FAC_ISA_PICK(fac__linspace_f64)(tile->f64, first, n, j->n, j->start, j->end, j->step);
+static void linspace_tile(const range_job *j, int64_t first, int64_t n, void *tile) {
+    FAC_ISA_PICK(fac__linspace_f64)(tile, first, n, j->n, j->start, j->end, j->step);
     if (!j->power) return;
     if (j->dtype == FAC_F32 || fac__is_half(j->dtype)) { /* which hide the last bit */
-        FAC_ISA_PICK(fac__powers_f64)(tile->f64, n, j->base);
+        FAC_ISA_PICK(fac__powers_f64)(tile, n, j->base);
         return;
     }
-    for (int64_t i = 0; i < n; i++) tile->f64[i] = pow(j->base, tile->f64[i]);
+    double *v = tile;
+    for (int64_t i = 0; i < n; i++) v[i] = pow(j->base, v[i]);
 }
 
 /* ---- both ----------------------------------------------------------------------------------------------------------------------- */
 
 static void fill_run(const range_job *j, int64_t begin, int64_t end,
-                     void (*make)(const range_job *, int64_t, int64_t, fac_tile_buf *)) {
+                     void (*make)(const range_job *, int64_t, int64_t, void *)) {
     fac_tile_buf tile;
     const bool as_made = j->stride == 1 && j->dtype == (j->whole ? FAC_I64 : FAC_F64);
     for (int64_t i = begin; i < end; i += FAC_TILE) {

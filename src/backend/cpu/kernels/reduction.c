@@ -487,7 +487,7 @@ static void join(const job *j, strip_rows r, int64_t rows, int64_t w, strip *acc
     j->fns.col(&some, w, 1, w, acc);
 }
 
-static fac_status reduce_narrow(job *j) {
+static __attribute__((noinline)) fac_status reduce_narrow(job *j) {
     const int64_t w = j->split.kept.count, n = j->split.reduced.count, out_step = fac__nest_step(&j->split.kept, 1);
     const int64_t together = FAC_COL_WIDTH / w, rows = n / together;
     strip wide, acc;

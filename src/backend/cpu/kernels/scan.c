@@ -364,19 +364,20 @@ static bool has_plain_lines(const scan *s) {
 
 /* Returns how many lines it took. */
 static int64_t scan_lines(const scan *s, int64_t begin, int64_t end) {
-    const int64_t *step[] = {s->lines.stride[0], s->lines.stride[1], s->lines.stride[2]};
+    const int64_t from = fac__nest_step(&s->lines, 0), to = fac__nest_step(&s->lines, 1),
+                  index = fac__nest_step(&s->lines, 2);
     const int64_t item = fac__dtype_size(s->in_dtype);
     int64_t i = begin;
     const int64_t many = s->in_dtype == FAC_F32 ? FAC_SCAN_LINES : FAC_SCAN_WIDE;
     for (int64_t some = many; i < end; i += some) {
         some = s->in_dtype == FAC_F32 ? fac__min(many, end - i) : many;
         if (i + some > end) break;
-        int64_t *at = s->indices ? s->indices + i * *step[2] : NULL;
-        const void *x = s->in + i * *step[0] * item;
-        void *out = s->out + i * *step[1] * item;
+        int64_t *at = s->indices ? s->indices + i * index : NULL;
+        const void *x = s->in + i * from * item;
+        void *out = s->out + i * to * item;
         if (s->in_dtype == FAC_F32) FAC_ISA_PICK(fac__extreme_lines_f32)
-        ((int)some, s->op == SCAN_MAX, x, *step[0], out, *step[1], at, *step[2], s->n);
-        else FAC_ISA_PICK(fac__scan_lines)(s->op, s->kind, x, *step[0], out, *step[1], at, *step[2], s->n);
+        ((int)some, s->op == SCAN_MAX, x, from, out, to, at, index, s->n);
+        else FAC_ISA_PICK(fac__scan_lines)(s->op, s->kind, x, from, out, to, at, index, s->n);
     }
     return i - begin;
 }
