@@ -274,8 +274,8 @@ static void searchsorted_counts_what_is_below(void **state) {
                 fac_equal(fac_searchsorted(fac_select(keys, 0, 1), fac_select(v, 0, 1)), fac_select(below, 0, 1)));
             fac_tensor *nan = fac_full(FAC_SHAPE(3, 2), NAN, .dtype = FAC_F64);
             for (int right = 0; right < 2; right++)
-                assert_values(fac_searchsorted(keys, nan, .right = right != 0), lengths[j], lengths[j], lengths[j],
-                              lengths[j], lengths[j], lengths[j]);
+                assert_values(fac_searchsorted(keys, nan, .right = right != 0), (double)lengths[j], (double)lengths[j],
+                              (double)lengths[j], (double)lengths[j], (double)lengths[j], (double)lengths[j]);
             assert_no_error();
         }
 }
