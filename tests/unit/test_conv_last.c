@@ -47,6 +47,9 @@ static const last_case cases[] = {
     {"transposed, steps wider than the kernel", {2, 16, 8, 7}, {16, 20, 2, 1}, {3, 3}, {0, 0}, {1, 1}, {2, 1}, 2, 1, true},
     {"transposed, groups", {2, 32, 10, 10}, {32, 16, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 4, true},
     {"transposed, depthwise", {2, 32, 10, 9}, {32, 1, 4, 4}, {2, 2}, {1, 1}, {1, 1}, {0}, 2, 32, true},
+    {"bands of lines, stride 2", {1, 128, 57, 56}, {128, 128, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 2, 1, false},
+    {"bands of lines, transposed", {1, 128, 60, 28}, {128, 128, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 1}, 2, 1, true},
+    {"bands of lines, depthwise", {1, 32, 225, 225}, {32, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 2, 32, false},
     {"three dimensions", {2, 16, 7, 8, 9}, {16, 16, 3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 1}, {0}, 3, 1, false},
     {"three dimensions, transposed", {2, 16, 4, 5, 6}, {16, 16, 3, 2, 3}, {2, 2, 1}, {1, 0, 1}, {1, 1, 1}, {1, 0, 0}, 3, 1, true},
 };

@@ -243,9 +243,34 @@ static void gradients_at_nan_are_nan(void **state) {
     }
 }
 
-FAC_TEST_MAIN(FAC_TEST(gradients_at_nan_are_nan), FAC_TEST(margins_of_bytes_wrap_as_pytorch_s),
-              FAC_TEST(one_sample_without_a_batch_has_one_target), FAC_TEST(loss_gradients_agree_with_differences),
-              FAC_TEST(loss_second_gradients_agree_with_differences), FAC_TEST(losses_have_their_closed_forms),
-              FAC_TEST(cross_entropy_has_its_closed_form), FAC_TEST(fused_cross_entropy_agrees_with_its_parts),
-              FAC_TEST(losses_are_the_same_in_every_layout), FAC_TEST(bad_targets_are_refused),
-              FAC_TEST(losses_do_not_depend_on_the_number_of_threads), FAC_TEST(failing_allocations_are_survived))
+/* Spread along any dimensions, as a sum's is, the losses' gradient gives what it gives without. */
+static void nll_takes_gradients_that_are_spread(void **state) {
+    (void)state;
+    enum { ALL = 3 * 4 * 5 * 7 };
+    for (int k = 1; k < 8; k++) {
+        FAC_SCOPE(s);
+        double got[ALL], want[ALL];
+        fac_tensor *x = fac_to_dtype(fac_randn(FAC_SHAPE(3, 4, 5, 7)), FAC_F64);
+        fac_tensor *target = fac_randint(4, FAC_SHAPE(3, 5, 7));
+        fac_tensor *few = fac_to_dtype(fac_randn(FAC_SHAPE(k & 1 ? 1 : 3, k & 2 ? 1 : 5, k & 4 ? 1 : 7)), FAC_F64);
+        fac_tensor *spread = fac_expand(few, FAC_INTS(3, 5, 7));
+        fac_tensor *a = fac_set_requires_grad(fac_clone(x), true), *b = fac_set_requires_grad(fac_clone(x), true);
+        assert_ok(fac_backward(fac_sum(fac_mul(fac_nll_loss_nd(a, target, NONE), spread))));
+        assert_ok(fac_backward(fac_nll_loss_nd(b, target, NONE), .gradient = fac_contiguous(spread)));
+        assert_ok(fac_tensor_read(fac_grad_of(a), FAC_F64, got, ALL));
+        assert_ok(fac_tensor_read(fac_grad_of(b), FAC_F64, want, ALL));
+        for (int i = 0; i < ALL; i++) assert_true(got[i] == want[i]);
+        b = fac_set_requires_grad(fac_clone(x), true);
+        assert_ok(fac_backward(fac_nll_loss_nd(b, target, NONE), .gradient = spread));
+        assert_ok(fac_tensor_read(fac_grad_of(b), FAC_F64, got, ALL));
+        for (int i = 0; i < ALL; i++) assert_true(got[i] == want[i]);
+    }
+}
+
+FAC_TEST_MAIN(FAC_TEST(gradients_at_nan_are_nan), FAC_TEST(nll_takes_gradients_that_are_spread),
+              FAC_TEST(margins_of_bytes_wrap_as_pytorch_s), FAC_TEST(one_sample_without_a_batch_has_one_target),
+              FAC_TEST(loss_gradients_agree_with_differences), FAC_TEST(loss_second_gradients_agree_with_differences),
+              FAC_TEST(losses_have_their_closed_forms), FAC_TEST(cross_entropy_has_its_closed_form),
+              FAC_TEST(fused_cross_entropy_agrees_with_its_parts), FAC_TEST(losses_are_the_same_in_every_layout),
+              FAC_TEST(bad_targets_are_refused), FAC_TEST(losses_do_not_depend_on_the_number_of_threads),
+              FAC_TEST(failing_allocations_are_survived))
