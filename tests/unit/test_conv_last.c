@@ -1,86 +1,52 @@
 /* Convolutions whose channels are innermost, in f32 and bf16, against our path over windows, which computes the same in f64. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm.h"
-#include "linalg_test.h"
+#include "conv_case.h"
 #include <math.h>
 
-/* Sizes of input and weight; the rest as convolution() takes it. */
-typedef struct last_case {
-    const char *what;
-    int64_t input[5], weight[5], stride[3], padding[3], dilation[3], output_padding[3];
-    int nd;
-    int64_t groups;
-    bool transposed;
-} last_case;
-
 /* clang-format off */
-static const last_case cases[] = {
-    {"3x3", {3, 16, 12, 11}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
-    {"bands of lines", {2, 32, 70, 66}, {48, 32, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
-    {"several images in a task", {7, 24, 3, 4}, {70, 24, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
-    {"taps that meet padding only", {5, 40, 1, 2}, {33, 40, 5, 3}, {1, 1}, {2, 1}, {1, 1}, {0}, 2, 1, false},
-    {"sums in passes", {2, 300, 9, 9}, {80, 300, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
-    {"sums in passes, one tap", {1, 1700, 6, 7}, {20, 1700, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false},
-    {"tiles that reach past the edges", {3, 30, 21, 23}, {50, 30, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
-    {"tiles without padding", {2, 64, 24, 22}, {24, 64, 3, 3}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false},
-    {"tiles, padding of 2", {1, 40, 26, 28}, {100, 40, 3, 3}, {1, 1}, {2, 2}, {1, 1}, {0}, 2, 1, false},
-    {"tiles, transposed", {2, 40, 22, 17}, {40, 33, 3, 3}, {1, 1}, {1, 0}, {1, 1}, {0}, 2, 1, true},
-    {"tiles, many channels", {3, 400, 14, 14}, {70, 400, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
-    {"odd channels", {3, 13, 17, 19}, {21, 13, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false},
-    {"one channel", {3, 1, 28, 28}, {20, 1, 5, 5}, {1, 1}, {2, 2}, {1, 1}, {0}, 2, 1, false},
-    {"three channels, 7x7, stride 2", {2, 3, 45, 44}, {24, 3, 7, 7}, {2, 2}, {3, 3}, {1, 1}, {0}, 2, 1, false},
-    {"1x1", {3, 32, 13, 9}, {48, 32, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false},
-    {"1x1, stride 2, what is left over", {3, 24, 14, 16}, {40, 24, 1, 1}, {2, 3}, {0, 0}, {1, 1}, {0}, 2, 1, false},
-    {"dilation", {2, 16, 23, 21}, {16, 16, 3, 2}, {1, 2}, {2, 1}, {2, 3}, {0}, 2, 1, false},
-    {"padding wider than the kernel", {2, 16, 9, 9}, {16, 16, 3, 3}, {1, 1}, {5, 4}, {1, 1}, {0}, 2, 1, false},
-    {"steps wider than the kernel", {2, 16, 19, 18}, {16, 16, 2, 1}, {3, 4}, {0, 1}, {1, 1}, {0}, 2, 1, false},
-    {"groups", {2, 64, 16, 16}, {64, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 4, false},
-    {"groups of 3 and 14", {2, 12, 15, 14}, {56, 3, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {0}, 2, 4, false},
-    {"depthwise", {2, 32, 20, 20}, {32, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 32, false},
-    {"depthwise 7x7", {2, 40, 19, 23}, {40, 1, 7, 7}, {1, 1}, {3, 3}, {1, 1}, {0}, 2, 40, false},
-    {"depthwise, stride 2, channels past a vector", {3, 37, 21, 22}, {37, 1, 5, 5}, {2, 2}, {2, 2}, {1, 1}, {0}, 2, 37, false},
-    {"depthwise, dilation", {2, 70, 15, 17}, {70, 1, 3, 4}, {1, 1}, {3, 2}, {3, 2}, {0}, 2, 70, false},
-    {"transposed", {2, 16, 12, 12}, {16, 24, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, true},
-    {"transposed, stride 2 and output padding", {2, 16, 9, 9}, {16, 24, 4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 1, true},
-    {"transposed, 2x2 by 2", {2, 31, 32, 32}, {31, 64, 2, 2}, {2, 2}, {0, 0}, {1, 1}, {0}, 2, 1, true},
-    {"transposed, stride 3, dilation 2", {2, 16, 8, 7}, {16, 24, 3, 4}, {3, 2}, {1, 2}, {2, 3}, {1, 0}, 2, 1, true},
-    {"transposed, steps wider than the kernel", {2, 16, 8, 7}, {16, 20, 2, 1}, {3, 3}, {0, 0}, {1, 1}, {2, 1}, 2, 1, true},
-    {"transposed, groups", {2, 32, 10, 10}, {32, 16, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 4, true},
-    {"transposed, depthwise", {2, 32, 10, 9}, {32, 1, 4, 4}, {2, 2}, {1, 1}, {1, 1}, {0}, 2, 32, true},
-    {"bands of lines, stride 2", {1, 128, 57, 56}, {128, 128, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 2, 1, false},
-    {"bands of lines, transposed", {1, 128, 60, 28}, {128, 128, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 1}, 2, 1, true},
-    {"bands of lines, depthwise", {1, 32, 225, 225}, {32, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 2, 32, false},
-    {"three dimensions", {2, 16, 7, 8, 9}, {16, 16, 3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 1}, {0}, 3, 1, false},
-    {"three dimensions, transposed", {2, 16, 4, 5, 6}, {16, 16, 3, 2, 3}, {2, 2, 1}, {1, 0, 1}, {1, 1, 1}, {1, 0, 0}, 3, 1, true},
+static const conv_case cases[] = {
+    {"3x3", {3, 16, 12, 11}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"bands of lines", {2, 32, 70, 66}, {48, 32, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"several images in a task", {7, 24, 3, 4}, {70, 24, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"taps that meet padding only", {5, 40, 1, 2}, {33, 40, 5, 3}, {1, 1}, {2, 1}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"sums in passes", {2, 300, 9, 9}, {80, 300, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"sums in passes, one tap", {1, 1700, 6, 7}, {20, 1700, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"tiles that reach past the edges", {3, 30, 21, 23}, {50, 30, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"tiles without padding", {2, 64, 24, 22}, {24, 64, 3, 3}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"tiles, padding of 2", {1, 40, 26, 28}, {100, 40, 3, 3}, {1, 1}, {2, 2}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"tiles, transposed", {2, 40, 22, 17}, {40, 33, 3, 3}, {1, 1}, {1, 0}, {1, 1}, {0}, 2, 1, true, UNASKED},
+    {"tiles, many channels", {3, 400, 14, 14}, {70, 400, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"odd channels", {3, 13, 17, 19}, {21, 13, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"one channel", {3, 1, 28, 28}, {20, 1, 5, 5}, {1, 1}, {2, 2}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"three channels, 7x7, stride 2", {2, 3, 45, 44}, {24, 3, 7, 7}, {2, 2}, {3, 3}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"1x1", {3, 32, 13, 9}, {48, 32, 1, 1}, {1, 1}, {0, 0}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"1x1, stride 2, what is left over", {3, 24, 14, 16}, {40, 24, 1, 1}, {2, 3}, {0, 0}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"dilation", {2, 16, 23, 21}, {16, 16, 3, 2}, {1, 2}, {2, 1}, {2, 3}, {0}, 2, 1, false, UNASKED},
+    {"padding wider than the kernel", {2, 16, 9, 9}, {16, 16, 3, 3}, {1, 1}, {5, 4}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"steps wider than the kernel", {2, 16, 19, 18}, {16, 16, 2, 1}, {3, 4}, {0, 1}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"groups", {2, 64, 16, 16}, {64, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 4, false, UNASKED},
+    {"groups of 3 and 14", {2, 12, 15, 14}, {56, 3, 3, 3}, {2, 1}, {1, 1}, {1, 1}, {0}, 2, 4, false, UNASKED},
+    {"depthwise", {2, 32, 20, 20}, {32, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 32, false, UNASKED},
+    {"depthwise 7x7", {2, 40, 19, 23}, {40, 1, 7, 7}, {1, 1}, {3, 3}, {1, 1}, {0}, 2, 40, false, UNASKED},
+    {"depthwise, stride 2, channels past a vector", {3, 37, 21, 22}, {37, 1, 5, 5}, {2, 2}, {2, 2}, {1, 1}, {0}, 2, 37, false, UNASKED},
+    {"depthwise, dilation", {2, 70, 15, 17}, {70, 1, 3, 4}, {1, 1}, {3, 2}, {3, 2}, {0}, 2, 70, false, UNASKED},
+    {"transposed", {2, 16, 12, 12}, {16, 24, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, true, UNASKED},
+    {"transposed, stride 2 and output padding", {2, 16, 9, 9}, {16, 24, 4, 4}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 1, true, UNASKED},
+    {"transposed, 2x2 by 2", {2, 31, 32, 32}, {31, 64, 2, 2}, {2, 2}, {0, 0}, {1, 1}, {0}, 2, 1, true, UNASKED},
+    {"transposed, stride 3, dilation 2", {2, 16, 8, 7}, {16, 24, 3, 4}, {3, 2}, {1, 2}, {2, 3}, {1, 0}, 2, 1, true, UNASKED},
+    {"transposed, steps wider than the kernel", {2, 16, 8, 7}, {16, 20, 2, 1}, {3, 3}, {0, 0}, {1, 1}, {2, 1}, 2, 1, true, UNASKED},
+    {"transposed, groups", {2, 32, 10, 10}, {32, 16, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, 2, 4, true, UNASKED},
+    {"transposed, depthwise", {2, 32, 10, 9}, {32, 1, 4, 4}, {2, 2}, {1, 1}, {1, 1}, {0}, 2, 32, true, UNASKED},
+    {"bands of lines, stride 2", {1, 128, 57, 56}, {128, 128, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 2, 1, false, UNASKED},
+    {"bands of lines, transposed", {1, 128, 60, 28}, {128, 128, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 1}, 2, 1, true, UNASKED},
+    {"bands of lines, depthwise", {1, 32, 225, 225}, {32, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {0}, 2, 32, false, UNASKED},
+    {"three dimensions", {2, 16, 7, 8, 9}, {16, 16, 3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 1}, {0}, 3, 1, false, UNASKED},
+    {"three dimensions, transposed", {2, 16, 4, 5, 6}, {16, 16, 3, 2, 3}, {2, 2, 1}, {1, 0, 1}, {1, 1, 1}, {1, 0, 0}, 3, 1, true, UNASKED},
 };
 /* clang-format on */
 
-#define LIST(a) ((fac_ints){(a), (size_t)k->nd})
-
-typedef struct results {
-    fac_tensor *y, *grad[3];
-} results;
-
-/* Forward, and the gradients of input, weight and bias for the gradient `g` of the result (made by the first call). */
-static results run_case(const last_case *k, fac_tensor *x, fac_tensor *w, fac_tensor *b, fac_tensor **g) {
-    fac_dtype dtype = fac_tensor_dtype(x);
-    results r = {.y = fac_convolution(x, w, b, LIST(k->stride), LIST(k->padding), LIST(k->dilation), k->transposed,
-                                      LIST(k->output_padding), k->groups)};
-    assert_no_error();
-    if (!*g) *g = random_of(FAC_F64, fac_tensor_sizes(r.y));
-    fac_convolution_backward_result d = fac_convolution_backward(
-        fac_to_dtype(*g, dtype), x, w, fac_tensor_sizes(b), LIST(k->stride), LIST(k->padding), LIST(k->dilation),
-        k->transposed, LIST(k->output_padding), k->groups, FAC_INTS(1, 1, 1));
-    assert_no_error();
-    r.grad[0] = d.result0;
-    r.grad[1] = d.result1;
-    r.grad[2] = d.result2;
-    return r;
-}
-
-static int64_t bias_size(const last_case *k) { return k->transposed ? k->weight[1] * k->groups : k->weight[0]; }
-
-static fac_tensor *last(const last_case *k, fac_tensor *t, fac_dtype d) {
+static fac_tensor *last(const conv_case *k, fac_tensor *t, fac_dtype d) {
     return fac_contiguous(fac_to_dtype(t, d), .memory_format = k->nd == 3 ? FAC_CHANNELS_LAST_3D : FAC_CHANNELS_LAST);
 }
 
@@ -88,7 +54,7 @@ static void conv_of_innermost_channels_agrees_with_windows(void **state) {
     (void)state;
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         FAC_SCOPE(s);
-        const last_case *k = &cases[i];
+        const conv_case *k = &cases[i];
         fac_tensor *x = random_of(FAC_F64, (fac_ints){k->input, (size_t)k->nd + 2}), *g = NULL;
         fac_tensor *w = random_of(FAC_F64, (fac_ints){k->weight, (size_t)k->nd + 2}), *b = RANDOM(bias_size(k));
         results own = run_case(k, x, w, b, &g);
@@ -102,7 +68,7 @@ static void conv_of_innermost_channels_agrees_with_windows(void **state) {
 }
 
 /* The operands are the same numbers in both, so that results differ by one rounding. */
-static void assert_rounded(const last_case *k, const char *what, fac_tensor *a, fac_tensor *b) {
+static void assert_rounded(const conv_case *k, const char *what, fac_tensor *a, fac_tensor *b) {
     fac_tensor *wide = fac_to_dtype(a, FAC_F64), *least = fac_maximum(fac_abs(b), fac_full_like(b, 1));
     const double worst = fac_item(fac_max(fac_div(fac_abs(fac_sub(wide, b)), least)));
     if (!(worst <= 0x1.1p-8)) fail_msg("%s: %s in bf16 is off by %g of itself", k->what, what, worst);
@@ -112,7 +78,7 @@ static void conv_of_bf16_of_innermost_channels_is_that_of_the_same_numbers(void 
     (void)state;
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         FAC_SCOPE(s);
-        const last_case *k = &cases[i];
+        const conv_case *k = &cases[i];
         fac_tensor *x = fac_to_dtype(random_of(FAC_F64, (fac_ints){k->input, (size_t)k->nd + 2}), FAC_BF16);
         fac_tensor *w = fac_to_dtype(random_of(FAC_F64, (fac_ints){k->weight, (size_t)k->nd + 2}), FAC_BF16);
         fac_tensor *b = fac_to_dtype(RANDOM(bias_size(k)), FAC_BF16), *g = NULL;
@@ -134,7 +100,7 @@ static void conv_of_innermost_channels_has_the_same_bits_for_any_number_of_threa
     int was = fac_num_threads();
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         FAC_SCOPE(s);
-        const last_case *k = &cases[i];
+        const conv_case *k = &cases[i];
         fac_tensor *x = last(k, random_of(FAC_F32, (fac_ints){k->input, (size_t)k->nd + 2}), FAC_F32), *g = NULL;
         fac_tensor *w = random_of(FAC_F32, (fac_ints){k->weight, (size_t)k->nd + 2});
         fac_tensor *b = random_of(FAC_F32, FAC_INTS(bias_size(k)));
@@ -175,7 +141,7 @@ static void products_of_bf16_are_those_of_the_same_numbers(void **state) {
     for (size_t i = 0; i < FAC_COUNT(sizes); i++) {
         for (int along = 0; along < 2; along++) {
             FAC_SCOPE(s);
-            const last_case k = {.what = "a product"};
+            const conv_case k = {.what = "a product"};
             const int64_t m = sizes[i][0], n = sizes[i][1], depth = sizes[i][2];
             fac_tensor *a = fac_to_dtype(random_of(FAC_F64, FAC_INTS(m, depth)), FAC_BF16);
             fac_tensor *b = fac_to_dtype(

@@ -2,21 +2,11 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/onednn_conv.h"
-#include "linalg_test.h"
+#include "conv_case.h"
 #include <pthread.h>
 
-/* Sizes of input and weight; the rest as convolution() takes it. */
-typedef struct library_case {
-    const char *what;
-    int64_t input[5], weight[5], stride[3], padding[3], dilation[3], output_padding[3];
-    int nd;
-    int64_t groups;
-    bool transposed;
-    enum { NEVER, PERHAPS, ALWAYS } library; /* used for it; PERHAPS: versions differ in what they have kernels for */
-} library_case;
-
 /* clang-format off */
-static const library_case cases[] = {
+static const conv_case cases[] = {
     {"3x3", {4, 16, 12, 11}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, ALWAYS},
     {"one image in blocks of channels", {1, 32, 40, 40}, {64, 32, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, ALWAYS},
     {"a batch that parts do not share evenly", {7, 32, 30, 30}, {32, 32, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {0}, 2, 1, false, ALWAYS},
@@ -48,37 +38,12 @@ static const library_case cases[] = {
 };
 /* clang-format on */
 
-#define LIST(a) ((fac_ints){(a), (size_t)k->nd})
-
-typedef struct results {
-    fac_tensor *y, *grad[3];
-} results;
-
-/* Forward, and the gradients of input, weight and bias for the gradient `g` of the result (made by the first call). */
-static results run_case(const library_case *k, fac_tensor *x, fac_tensor *w, fac_tensor *b, fac_tensor **g) {
-    fac_dtype dtype = fac_tensor_dtype(x);
-    results r = {.y = fac_convolution(x, w, b, LIST(k->stride), LIST(k->padding), LIST(k->dilation), k->transposed,
-                                      LIST(k->output_padding), k->groups)};
-    assert_no_error();
-    if (!*g) *g = random_of(FAC_F64, fac_tensor_sizes(r.y));
-    fac_convolution_backward_result d = fac_convolution_backward(
-        fac_to_dtype(*g, dtype), x, w, fac_tensor_sizes(b), LIST(k->stride), LIST(k->padding), LIST(k->dilation),
-        k->transposed, LIST(k->output_padding), k->groups, FAC_INTS(1, 1, 1));
-    assert_no_error();
-    r.grad[0] = d.result0;
-    r.grad[1] = d.result1;
-    r.grad[2] = d.result2;
-    return r;
-}
-
-static int64_t bias_size(const library_case *k) { return k->transposed ? k->weight[1] * k->groups : k->weight[0]; }
-
 /* Terms of a sum are below one, so errors grow as the root of their number; a weight's sum is the longest. */
 static void conv_through_onednn_agrees_with_own_path(void **state) {
     (void)state;
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         FAC_SCOPE(s);
-        const library_case *k = &cases[i];
+        const conv_case *k = &cases[i];
         fac_tensor *x = random_of(FAC_F64, (fac_ints){k->input, (size_t)k->nd + 2}), *g = NULL;
         fac_tensor *w = random_of(FAC_F64, (fac_ints){k->weight, (size_t)k->nd + 2}), *b = RANDOM(bias_size(k));
         results own = run_case(k, x, w, b, &g);
@@ -94,7 +59,7 @@ static void conv_through_onednn_agrees_with_own_path(void **state) {
 }
 
 /* The operands are the same numbers in both, so that results differ by one rounding. */
-static void assert_rounded(const library_case *k, const char *what, fac_tensor *a, fac_tensor *b) {
+static void assert_rounded(const conv_case *k, const char *what, fac_tensor *a, fac_tensor *b) {
     fac_tensor *wide = fac_to_dtype(a, FAC_F64), *least = fac_maximum(fac_abs(b), fac_full_like(b, 1));
     const double worst = fac_item(fac_max(fac_div(fac_abs(fac_sub(wide, b)), least)));
     if (!(worst <= 0x1.1p-8)) fail_msg("%s: %s in bf16 is off by %g of itself", k->what, what, worst);
@@ -104,7 +69,7 @@ static void conv_of_bf16_through_onednn_is_that_of_the_same_numbers(void **state
     (void)state;
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         FAC_SCOPE(s);
-        const library_case *k = &cases[i];
+        const conv_case *k = &cases[i];
         const int64_t bias = bias_size(k);
         fac_tensor *x = fac_to_dtype(random_of(FAC_F64, (fac_ints){k->input, (size_t)k->nd + 2}), FAC_BF16);
         fac_tensor *w = fac_to_dtype(random_of(FAC_F64, (fac_ints){k->weight, (size_t)k->nd + 2}), FAC_BF16);
@@ -134,7 +99,7 @@ static void conv_through_onednn_has_the_same_bits_for_any_number_of_threads(void
     int was = fac_num_threads();
     for (size_t i = 0; i < FAC_COUNT(cases); i++) {
         FAC_SCOPE(s);
-        const library_case *k = &cases[i];
+        const conv_case *k = &cases[i];
         fac_tensor *x = random_of(FAC_F32, (fac_ints){k->input, (size_t)k->nd + 2}), *g = NULL;
         fac_tensor *w = random_of(FAC_F32, (fac_ints){k->weight, (size_t)k->nd + 2});
         fac_tensor *b = random_of(FAC_F32, FAC_INTS(bias_size(k)));

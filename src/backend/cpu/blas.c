@@ -21,8 +21,8 @@
 
 enum {
     TASK_WORK = 1 << 17, /* multiply-adds per chunk of tasks: some microseconds */
-    PACKED_ROWS =
-        256, /* sides of a packed block: its panels of A stay in L2, which is twice as large where vectors are of 64 bytes */
+    /* Sides of a packed block: its panels of A stay in L2, which is twice as large where vectors are of 64 bytes. */
+    PACKED_ROWS = 256,
     PACKED_COLS = 1024,
     PACKED_PACK = 16,            /* packing an element costs as much as so many multiply-adds */
     PACKED_WORK = 8 * TASK_WORK, /* multiply-adds that are worth a thread */

@@ -1,4 +1,5 @@
-/* Matrix products of tensors: each is described to fac__gemm with its strides as they are. */
+/* Matrix products of tensors: each is described to fac__gemm with its strides as they are, but factors with gaps that are read often are
+   copied first. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/kernels/conv_last.h"
 #include "backend/cpu/kernels/items.h"

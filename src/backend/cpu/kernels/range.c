@@ -1,5 +1,6 @@
 /* Numbered contents, the value of one element, and exact equality. Numbers are made in double (int64 for integral
-   ranges) in tiles of a kilobyte or so and then converted, each from its own index, so that chunks may run in any order. */
+   ranges), each from its own index, so that chunks may run in any order: in tiles that are then converted, or where they belong if the
+   dtype is that already. */
 #include "backend/cpu/kernels/range.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
