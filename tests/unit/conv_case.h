@@ -11,11 +11,8 @@ typedef struct conv_case {
     int nd;
     int64_t groups;
     bool transposed;
-    enum {
-        NEVER,
-        PERHAPS,
-        ALWAYS
-    } library; /* oneDNN is used for it; PERHAPS: versions differ in what they have kernels for */
+    /* Whether oneDNN is used for it; PERHAPS: versions differ in what they have kernels for. */
+    enum { UNASKED, NEVER, PERHAPS, ALWAYS } library;
 } conv_case;
 
 #define LIST(a) ((fac_ints){(a), (size_t)k->nd})
