@@ -282,12 +282,14 @@ static bool is_short(const sums *s) {
            red->count <= FAC_TILE / 8 && fac__nest_step(kept, 0) == red->count * fac__nest_step(red, 0);
 }
 
+enum { SHORT_SUMS = 256 }; /* the most rows of a tile: their results lie on the stack, as the tile does */
+
 static void short_sums(const sums *s, int64_t begin, int64_t end) {
     const int64_t n = s->split.reduced.count, step = fac__nest_step(&s->split.reduced, 0);
     const fac_dtype from = (fac_dtype)s->in->dtype, to = (fac_dtype)s->out->dtype;
-    const int64_t out_step = fac__nest_step(&s->split.kept, 1), some = FAC_TILE / n;
+    const int64_t out_step = fac__nest_step(&s->split.kept, 1), some = fac__min(FAC_TILE / n, SHORT_SUMS);
     fac_tile_buf tile;
-    float out[FAC_TILE];
+    float out[SHORT_SUMS];
     for (int64_t i = begin; i < end; i += some) {
         const int64_t rows = fac__min(some, end - i);
         fac__tile_load(FAC_ACC_F32, &tile, (char *)fac__data(s->in) + i * n * step * fac__dtype_size(from), from, step,
@@ -303,7 +305,7 @@ static fac_status run_sums(void *ctx, int64_t begin, int64_t end, void *buffer) 
     int64_t n = s->split.reduced.count;
     fac_cursor c;
     fac__nest_seek(&s->split.kept, 2, begin, &c);
-    if (!buffer && s->kind == FAC_ACC_F32 && s->out->dtype == FAC_F32 && s->split.kept.ndim == 1) {
+    if (s->in_place && s->kind == FAC_ACC_F32 && s->out->dtype == FAC_F32 && s->split.kept.ndim == 1) {
         FAC_ISA_PICK(fac__logsumexp_rows_f32)
         ((const float *)fac__data(s->in) + c.offset[0], s->split.kept.stride[0][0], n, end - begin,
          (float *)fac__data(s->out) + c.offset[1], s->split.kept.stride[1][0]);
@@ -388,6 +390,6 @@ fac_status logsumexp_cpu(fac_structured *s, fac_tensor *self, fac_ints dim, bool
     if (j.kind != FAC_ACC_C128 && (few || (fac__split_is_columns(&j.split) && j.split.kept.size[0] >= j.strip / 4)))
         return sum_strips(&j);
     j.in_place = fac__acc_is(j.kind, (fac_dtype)self->dtype) && red->ndim <= 1 && fac__nest_step(red, 0) == 1;
-    bytes = j.in_place ? 0 : red->count * (int64_t)fac__acc_size(j.kind);
+    bytes = j.in_place || is_short(&j) ? 0 : red->count * (int64_t)fac__acc_size(j.kind);
     return fac__parallel_for_scratch(0, j.split.kept.count, fac__grain(FAC_GRAIN / 8, red->count), bytes, run_sums, &j);
 }
