@@ -38,7 +38,7 @@ test: all ## run every test
 bench: all ## measure; with python3-torch installed, beside PyTorch in the same run
 	@$(PYTHON) bench/run.py $(BUILD)/bench
 
-sweep: all ## measure every operator beside PyTorch in sizes, dtypes and layouts, and make a page of it: an hour; goes on where it was
+sweep: all ## measure every operator beside PyTorch in sizes, dtypes and layouts, and make a page of it: hours; goes on where it was
 	@$(PYTHON) bench/sweep.py $(BUILD)/bench $(BUILD)/sweep.tsv
 	@$(PYTHON) bench/sweep_report.py $(BUILD)/sweep.tsv --limits $(BUILD)/bench --html $(BUILD)/sweep.html
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures Facula beside PyTorch over every operator in many sizes, dtypes and layouts, forward and backward.
 
-Usage: sweep.py FOLDER OUT.tsv [--rows 12] [--threads 1] [--grep TEXT] [--seed N] [--milliseconds 10]. FOLDER holds the built program
+Usage: sweep.py FOLDER OUT.tsv [--rows 12] [--threads 1,2] [--grep TEXT] [--seed N] [--milliseconds 10]. FOLDER holds the built program
 `bench`. Rows are appended to OUT.tsv as they are measured, and a run that was stopped goes on where it was. `sweep_report.py` makes a
 page of it. FACULA_BENCH_PYTHON names a Python with another PyTorch than the system's (README.md).
 """
@@ -73,21 +73,23 @@ def line_of(operator, kind, combination, threads, ours, theirs, text):
             *((ours[5], ours[6].strip()) if ours else ("", "")), text)
 
 
-def sweep_operator(sides, operator, bases, options):
+def sweep_operator(all_sides, operator, bases, options):
+    """The lines of an operator: each row that PyTorch takes, with every number of threads."""
     choice, taken, refused = sweep_rows.Choice(operator, bases, options.seed), 0, 0
     while taken < options.rows and refused < REFUSED_AT_MOST:
         candidate = choice.next()
         if not candidate:
             return
         combination, kind, text = candidate
-        ours, theirs = sides.measure(text, options.milliseconds)
-        if not theirs:
+        found = [(sides.threads, *sides.measure(text, options.milliseconds)) for sides in all_sides]
+        if not all(theirs for _, _, theirs in found):
             choice.refuse(combination)
             refused += 1
             continue
         choice.took(combination)
         taken, refused = taken + 1, 0
-        yield line_of(operator, kind, combination, options.threads, ours, theirs, text)
+        for threads, ours, theirs in found:
+            yield line_of(operator, kind, combination, threads, ours, theirs, text)
 
 
 def done_before(path, threads):
@@ -96,13 +98,21 @@ def done_before(path, threads):
         return set()
     lines = path.read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines if line and not line.startswith("#") and not line.startswith("operator\t")]
-    others = {row.split("\t")[COLUMNS.index("threads")] for row in rows if row.count("\t") == len(COLUMNS) - 1} - {str(threads)}
-    if others:
-        sys.exit(f"sweep.py: {path} is a table of {others.pop()} threads, not {threads}: name another one")
+    before = {row.split("\t")[COLUMNS.index("threads")] for row in rows if row.count("\t") == len(COLUMNS) - 1}
+    if before and before != {str(t) for t in threads}:
+        sys.exit(f"sweep.py: {path} is a table of {', '.join(sorted(before))} threads: name another one")
     last = rows[-1].split("\t")[0] if rows else None
     kept = [line for line in lines if line.split("\t")[0] != last]
     path.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
     return {row.split("\t")[0] for row in rows} - {last}
+
+
+def counts(text):
+    """1,2 as [1, 2]."""
+    found = [int(part) for part in text.split(",")]
+    if min(found) < 1:
+        raise ValueError(text)
+    return found
 
 
 def parse_arguments():
@@ -110,7 +120,7 @@ def parse_arguments():
     parser.add_argument("folder", type=pathlib.Path, help="where the program `bench` is")
     parser.add_argument("out", type=pathlib.Path, help="the table, which a later call goes on with")
     parser.add_argument("--rows", type=int, default=12, help="of each operator at most; 180 are all there are")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", type=counts, default=[1, 2], help="numbers of threads, with commas; each row is measured with all")
     parser.add_argument("--grep", default="", help="only operators with this text in their name")
     parser.add_argument("--seed", default="0", help="another choice of rows")
     parser.add_argument("--milliseconds", type=float, default=10, help="for each row, side and turn")
@@ -121,16 +131,17 @@ def main():
     options = parse_arguments()
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     done = done_before(options.out, options.threads)
-    sides = Sides(str(options.folder / "bench"), options.threads)
-    sides.start()
+    all_sides = [Sides(str(options.folder / "bench"), threads) for threads in options.threads]
+    for sides in all_sides:
+        sides.start()
     wanted = [(o, b) for o, b in sweep_rows.calls().items() if options.grep in o and o not in done]
     is_new = not options.out.exists() or options.out.stat().st_size == 0
     begin = time.monotonic()
     with options.out.open("a", encoding="utf-8") as out:
         if is_new:
-            print(*run.header(sides.description), "\t".join(COLUMNS), sep="\n", file=out)
+            print(*run.header(all_sides[0].description), "\t".join(COLUMNS), sep="\n", file=out)
         for i, (operator, bases) in enumerate(wanted):
-            for line in sweep_operator(sides, operator, bases, options):
+            for line in sweep_operator(all_sides, operator, bases, options):
                 print(*line, sep="\t", file=out, flush=True)
             if sys.stderr.isatty() or i % 50 == 49:
                 left = (time.monotonic() - begin) / (i + 1) * (len(wanted) - i - 1)
