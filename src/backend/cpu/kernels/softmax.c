@@ -46,9 +46,10 @@ static void plan_lines(lines *l, fac_tensor *const *t, int n, uint64_t mask, fac
     l->in_place = true;
     for (int k = 0; k < n; k++) add_operand(l, t[k], d);
     fac__nest_build(&l->nest, t[0]->sizes, t[0]->ndim, ~mask, n, strides, false);
-    l->strip = kind == FAC_ACC_F32 ? FAC_STRIP_F32 : FAC_STRIP_F64;
     bool columns = l->nest.ndim && l->nest.size[0] >= 4 && l->nest.stride[0][0] < l->step[0];
     l->width = columns ? l->nest.size[0] : 1;
+    const int64_t least = kind == FAC_ACC_F32 ? FAC_STRIP_LEAST_F32 : FAC_STRIP_LEAST_F64;
+    l->strip = l->width <= least ? least : FAC_STRIP;
     l->strips = columns ? fac__div_up(l->width, l->strip) : 0;
 }
 
@@ -149,14 +150,14 @@ static void store_strip(const lines *l, const fac_cursor *c, int k, int64_t w, c
 static void strip(const lines *l, void *a, void *b) {
     if (l->n_operands == 2) {
         if (l->kind == FAC_ACC_F32)
-            FAC_ISA_PICK(fac__softmax_strip_f32)(l->form, a, l->n);
+            FAC_ISA_PICK(fac__softmax_strip_f32)(l->form, a, l->n, l->strip);
         else
-            FAC_ISA_PICK(fac__softmax_strip_f64)(l->form, a, l->n);
+            FAC_ISA_PICK(fac__softmax_strip_f64)(l->form, a, l->n, l->strip);
     } else {
         if (l->kind == FAC_ACC_F32)
-            FAC_ISA_PICK(fac__softmax_back_strip_f32)(l->form, a, b, l->n);
+            FAC_ISA_PICK(fac__softmax_back_strip_f32)(l->form, a, b, l->n, l->strip);
         else
-            FAC_ISA_PICK(fac__softmax_back_strip_f64)(l->form, a, b, l->n);
+            FAC_ISA_PICK(fac__softmax_back_strip_f64)(l->form, a, b, l->n, l->strip);
     }
 }
 
@@ -179,7 +180,7 @@ static fac_status run_strips(void *ctx, int64_t begin, int64_t end, void *scratc
 
 static fac_status run_lines(lines *l) {
     int64_t rows = l->nest.count, n = fac__max(1, l->n), bytes;
-    FAC_CHECK(fac__mul(n, FAC_STRIP_F32 * 2 * 8, &bytes), FAC_ERR_OVERFLOW, "a line of %lld elements is too long",
+    FAC_CHECK(fac__mul(n, FAC_STRIP * 2 * 8, &bytes), FAC_ERR_OVERFLOW, "a line of %lld elements is too long",
               (long long)n);
     if (l->strips)
         return fac__parallel_for_scratch(0, rows / l->width * l->strips, fac__grain(FAC_GRAIN / 8, n * l->strip),

@@ -50,12 +50,15 @@ FAC_ISA_DECLARE(void, fac__scale_add_row_f32, (float *x, float scale, const floa
 FAC_ISA_DECLARE(void, fac__exp_row_f32, (const float *x, float shift, float scale, float *y, int64_t n));
 FAC_ISA_DECLARE(void, fac__exp_row_f64, (const double *x, double shift, double scale, double *y, int64_t n));
 
-/* Strips hold FAC_STRIP_F32 (FAC_STRIP_F64) lines side by side: element i of line j at x[i * FAC_STRIP + j]. In place. */
-#define FAC_STRIP_F32 32
-#define FAC_STRIP_F64 32
-FAC_ISA_DECLARE(void, fac__softmax_strip_f32, (fac_softmax_form form, float *x, int64_t n));
-FAC_ISA_DECLARE(void, fac__softmax_strip_f64, (fac_softmax_form form, double *x, int64_t n));
-FAC_ISA_DECLARE(void, fac__softmax_back_strip_f32, (fac_softmax_form form, float *dy, const float *y, int64_t n));
-FAC_ISA_DECLARE(void, fac__softmax_back_strip_f64, (fac_softmax_form form, double *dy, const double *y, int64_t n));
+/* Strips hold `width` lines side by side, FAC_STRIP or the least of the kind: element i of line j at x[i * width + j]. In place. */
+#define FAC_STRIP 32
+#define FAC_STRIP_LEAST_F32 16
+#define FAC_STRIP_LEAST_F64 8
+FAC_ISA_DECLARE(void, fac__softmax_strip_f32, (fac_softmax_form form, float *x, int64_t n, int64_t width));
+FAC_ISA_DECLARE(void, fac__softmax_strip_f64, (fac_softmax_form form, double *x, int64_t n, int64_t width));
+FAC_ISA_DECLARE(void, fac__softmax_back_strip_f32,
+                (fac_softmax_form form, float *dy, const float *y, int64_t n, int64_t width));
+FAC_ISA_DECLARE(void, fac__softmax_back_strip_f64,
+                (fac_softmax_form form, double *dy, const double *y, int64_t n, int64_t width));
 
 #endif

@@ -320,52 +320,67 @@ static inline void exp_all_f64(double *x, int64_t n) {
         strip_##S##_push(level, blocks++, sum); \
         memset(sum, 0, sizeof sum);             \
     }
-#define STRIP(T, S, W, LOG)                                                                                           \
-    FAC_CASCADE(strip_##S, T, W)                                                                                      \
-    void FAC_ISA_NAME(fac__softmax_strip_##S)(fac_softmax_form form, T * x, int64_t n) {                              \
-        T m[W], sum[W] = {0}, e[W], level[FAC_CASCADE_LEVELS][W];                                                     \
+#define STRIP(T, S, MOST, LEAST, LOG)                                                                                 \
+    FAC_CASCADE(strip_##S, T, MOST)                                                                                   \
+    static inline                                                                                                     \
+        __attribute__((always_inline)) void softmax_strip_##S(fac_softmax_form form, T *x, int64_t n, const int w) {  \
+        T m[MOST], sum[MOST] = {0}, e[MOST], level[FAC_CASCADE_LEVELS][MOST];                                         \
         uint64_t blocks = 0;                                                                                          \
-        for (int j = 0; j < W; j++) m[j] = x[j];                                                                      \
-        FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][sizeof(T) == 4 ? FAC_ACC_F32 : FAC_ACC_F64].col(x, W, n, W, m);        \
+        for (int j = 0; j < w; j++) m[j] = x[j];                                                                      \
+        FAC_ISA_NAME(fac__folds)[FAC_FOLD_MAX][sizeof(T) == 4 ? FAC_ACC_F32 : FAC_ACC_F64].col(x, w, n, w, m);        \
         for (int64_t i = 0; i < n; i++) {                                                                             \
-            T *r = x + i * W;                                                                                         \
-            for (int j = 0; j < W; j++) e[j] = r[j] -= m[j];                                                          \
-            exp_all_##S(e, W);                                                                                        \
-            for (int j = 0; j < W; j++) sum[j] += e[j];                                                               \
-            if (form == FAC_SOFTMAX) memcpy(r, e, sizeof e);                                                          \
+            T *r = x + i * w;                                                                                         \
+            for (int j = 0; j < w; j++) e[j] = r[j] -= m[j];                                                          \
+            exp_all_##S(e, w);                                                                                        \
+            for (int j = 0; j < w; j++) sum[j] += e[j];                                                               \
+            if (form == FAC_SOFTMAX) memcpy(r, e, (size_t)w * sizeof *e);                                             \
             END_BLOCK(i, S)                                                                                           \
         }                                                                                                             \
         strip_##S##_total(level, blocks, sum);                                                                        \
-        for (int j = 0; j < W; j++) sum[j] = form == FAC_SOFTMAX ? 1 / sum[j] : LOG(sum[j]);                          \
+        for (int j = 0; j < w; j++) sum[j] = form == FAC_SOFTMAX ? 1 / sum[j] : LOG(sum[j]);                          \
         for (int64_t i = 0; i < n; i++) {                                                                             \
-            T *r = x + i * W;                                                                                         \
+            T *r = x + i * w;                                                                                         \
             if (form == FAC_SOFTMAX)                                                                                  \
-                for (int j = 0; j < W; j++) r[j] *= sum[j];                                                           \
+                for (int j = 0; j < w; j++) r[j] *= sum[j];                                                           \
             else                                                                                                      \
-                for (int j = 0; j < W; j++) r[j] -= sum[j];                                                           \
+                for (int j = 0; j < w; j++) r[j] -= sum[j];                                                           \
         }                                                                                                             \
     }                                                                                                                 \
-    void FAC_ISA_NAME(fac__softmax_back_strip_##S)(fac_softmax_form form, T * dy, const T *y, int64_t n) {            \
-        T sum[W] = {0}, e[W], level[FAC_CASCADE_LEVELS][W];                                                           \
+    static inline __attribute__((always_inline)) void back_strip_##S(fac_softmax_form form, T *dy, const T *y,        \
+                                                                     int64_t n, const int w) {                        \
+        T sum[MOST] = {0}, e[MOST], level[FAC_CASCADE_LEVELS][MOST];                                                  \
         uint64_t blocks = 0;                                                                                          \
         for (int64_t i = 0; i < n; i++) {                                                                             \
-            for (int j = 0; j < W; j++) sum[j] += form == FAC_SOFTMAX ? dy[i * W + j] * y[i * W + j] : dy[i * W + j]; \
+            for (int j = 0; j < w; j++) sum[j] += form == FAC_SOFTMAX ? dy[i * w + j] * y[i * w + j] : dy[i * w + j]; \
             END_BLOCK(i, S)                                                                                           \
         }                                                                                                             \
         strip_##S##_total(level, blocks, sum);                                                                        \
         for (int64_t i = 0; i < n; i++) {                                                                             \
-            T *d = dy + i * W;                                                                                        \
-            memcpy(e, y + i * W, sizeof e);                                                                           \
+            T *d = dy + i * w;                                                                                        \
+            memcpy(e, y + i * w, (size_t)w * sizeof *e);                                                              \
             if (form == FAC_SOFTMAX) {                                                                                \
-                for (int j = 0; j < W; j++) d[j] = e[j] * (d[j] - sum[j]);                                            \
+                for (int j = 0; j < w; j++) d[j] = e[j] * (d[j] - sum[j]);                                            \
             } else {                                                                                                  \
-                exp_all_##S(e, W);                                                                                    \
-                for (int j = 0; j < W; j++) d[j] -= e[j] * sum[j];                                                    \
+                exp_all_##S(e, w);                                                                                    \
+                for (int j = 0; j < w; j++) d[j] -= e[j] * sum[j];                                                    \
             }                                                                                                         \
         }                                                                                                             \
+    }                                                                                                                 \
+    void FAC_ISA_NAME(fac__softmax_strip_##S)(fac_softmax_form form, T * x, int64_t n, int64_t width) {               \
+        if (width == LEAST)                                                                                           \
+            softmax_strip_##S(form, x, n, LEAST);                                                                     \
+        else                                                                                                          \
+            softmax_strip_##S(form, x, n, MOST);                                                                      \
+    }                                                                                                                 \
+    void FAC_ISA_NAME(fac__softmax_back_strip_##S)(fac_softmax_form form, T * dy, const T *y, int64_t n,              \
+                                                   int64_t width) {                                                   \
+        if (width == LEAST)                                                                                           \
+            back_strip_##S(form, dy, y, n, LEAST);                                                                    \
+        else                                                                                                          \
+            back_strip_##S(form, dy, y, n, MOST);                                                                     \
     }
-STRIP(float, f32, FAC_STRIP_F32, logf)
-STRIP(double, f64, FAC_STRIP_F64, log)
+STRIP(float, f32, FAC_STRIP, FAC_STRIP_LEAST_F32, logf)
+STRIP(double, f64, FAC_STRIP, FAC_STRIP_LEAST_F64, log)
 
 /* Exponentials are taken relative to each line's maximum, of 0 where that is infinite. */
 #define SUMS_STRIP(T, S, W, LOG)                                                                                \
