@@ -52,6 +52,11 @@ FAC_ISA_DECLARE(void, fac__scale_f16, (const uint16_t *x, float scale, float shi
 FAC_ISA_DECLARE(void, fac__scale_each_f16,
                 (const uint16_t *x, const float *scale, const float *shift, uint16_t *y, int64_t n));
 
+/* y = (x - mean) * rstd * w + b of 16-bit floats, rounded once; w and b, or NULL, are such too if `alike`, else f32. */
+FAC_ISA_DECLARE(void, fac__norm_apply_half,
+                (bool bf16, const uint16_t *x, float mean, float rstd, bool alike, const void *w, const void *b,
+                 uint16_t *y, int64_t n));
+
 /* v[i] = 1 / sqrt(v[i] + eps). */
 FAC_ISA_DECLARE(void, fac__root_inverses, (double *v, double eps, int64_t n));
 

@@ -109,6 +109,47 @@ SHORT_BACK(double, f64)
 SCALE_F16(fac__scale_f16, float, ONE, ONE1)
 SCALE_F16(fac__scale_each_f16, const float *, EACH, EACH1)
 
+#define APPLY_HALF(S)                                                                                               \
+    static inline                                                                                                   \
+        __attribute__((always_inline)) void apply_##S(const uint16_t *x, float mean, float rstd, const bool alike,  \
+                                                      const void *w, const void *b, uint16_t *y, int64_t n) {       \
+        const float *wide_w = w, *wide_b = b;                                                                       \
+        const uint16_t *half_w = w, *half_b = b;                                                                    \
+        const fac_vf32 m = fac_splat_f32(mean), r = fac_splat_f32(rstd);                                            \
+        int64_t i = 0;                                                                                              \
+        for (; i + FAC_LANES_F32 <= n; i += FAC_LANES_F32) {                                                        \
+            fac_vf32 v = (fac_load_##S(x + i) - m) * r;                                                             \
+            const fac_vf32 p = !w ? fac_splat_f32(1) : alike ? fac_load_##S(half_w + i) : fac_load_f32(wide_w + i); \
+            const fac_vf32 q = !b      ? fac_splat_f32(-0.0f)                                                       \
+                               : alike ? fac_load_##S(half_b + i)                                                   \
+                                       : fac_load_f32(wide_b + i);                                                  \
+            fac_store_##S(y + i, v * p + q);                                                                        \
+        }                                                                                                           \
+        for (; i < n; i++) {                                                                                        \
+            const float p = !w ? 1 : alike ? GET_##S(half_w[i]) : wide_w[i];                                        \
+            const float q = !b ? -0.0f : alike ? GET_##S(half_b[i]) : wide_b[i];                                    \
+            y[i] = PUT_##S((GET_##S(x[i]) - mean) * rstd * p + q);                                                  \
+        }                                                                                                           \
+    }
+#define GET_bf16 fac__bf16_to_f32
+#define PUT_bf16 fac__f32_to_bf16
+#define GET_f16 fac_get_f16
+#define PUT_f16 fac_put_f16
+APPLY_HALF(bf16)
+APPLY_HALF(f16)
+
+void FAC_ISA_NAME(fac__norm_apply_half)(bool bf16, const uint16_t *x, float mean, float rstd, bool alike, const void *w,
+                                        const void *b, uint16_t *y, int64_t n) {
+    if (bf16 && alike)
+        apply_bf16(x, mean, rstd, true, w, b, y, n);
+    else if (bf16)
+        apply_bf16(x, mean, rstd, false, w, b, y, n);
+    else if (alike)
+        apply_f16(x, mean, rstd, true, w, b, y, n);
+    else
+        apply_f16(x, mean, rstd, false, w, b, y, n);
+}
+
 void FAC_ISA_NAME(fac__root_inverses)(double *v, double eps, int64_t n) {
     for (int64_t i = 0; i < n; i++) v[i] = 1.0 / sqrt(v[i] + eps);
 }
