@@ -23,7 +23,8 @@ static void shape_large_joins_hold_every_part(void **state) {
     (void)state;
     static const struct {
         int64_t rows, first, second;
-    } sizes[] = {{9001, 1, 8}, {300, 40, 7000}, {1200001, 3, 2}, {1100, 3001, 5}, {2001, 17, 1711}};
+    } sizes[] = {{9001, 1, 8},     {300, 40, 7000}, {1200001, 3, 2}, {1100, 3001, 5},
+                 {2001, 17, 1711}, {9001, 1, 1},    {900001, 1, 1}};
     for (size_t i = 0; i < FAC_COUNT(sizes); i++) {
         FAC_SCOPE(s);
         const int64_t a = sizes[i].first, b = sizes[i].second;
