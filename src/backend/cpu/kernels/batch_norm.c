@@ -123,17 +123,22 @@ static double coefficient(const job *j, const void *v, int64_t row) {
     return fac__acc_get(j->kind, v, row % j->channels);
 }
 
-/* From f16 to f16 without a row of f32 between. */
-static void forward_rows_f16(const job *j, int64_t begin, int64_t end) {
+/* Whether rows go from 16-bit floats to such without a row of f32 between. Points of bf16 have loops of their own. */
+static bool half_rows(const job *j) {
+    const fac_dtype d = j->x.dtype;
+    return fac__is_half(d) && (!j->y.data || j->y.dtype == d) && (!j->dy.data || j->dy.dtype == d);
+}
+
+static void forward_half_rows(const job *j, int64_t begin, int64_t end) {
     const float *p = j->p, *r = j->r;
     for (int64_t i = begin; i < end; i++) {
-        const uint16_t *x = (const uint16_t *)(const void *)j->x.data + i * j->n;
-        uint16_t *y = (uint16_t *)(void *)j->y.data + i * j->n;
+        const uint16_t *x = fac__rows_half(&j->x, i);
+        uint16_t *y = fac__rows_half(&j->y, i);
         const int64_t c = i % j->channels;
         if (j->points)
             FAC_ISA_PICK(fac__scale_each_f16)(x, p, r, y, j->n);
         else
-            FAC_ISA_PICK(fac__scale_f16)(x, p[c], r[c], y, j->n);
+            FAC_ISA_PICK(fac__scale_half)(j->x.dtype == FAC_BF16, x, p[c], r[c], y, j->n);
     }
 }
 
@@ -152,8 +157,8 @@ static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *buff
         (bf16, point_at(j, &j->x, rest), j->p, j->r, point_at(j, &j->y, rest), end - rest, j->n);
         return FAC_OK;
     }
-    if (j->kind == FAC_ACC_F32 && j->x.dtype == FAC_F16 && j->y.dtype == FAC_F16) {
-        forward_rows_f16(j, begin, end);
+    if (half_rows(j)) {
+        forward_half_rows(j, begin, end);
         return FAC_OK;
     }
     for (int64_t i = begin; i < end; i++) {
@@ -181,6 +186,16 @@ static fac_status backward_rows(void *ctx, int64_t begin, int64_t end, void *buf
          end - rest, j->n);
         return FAC_OK;
     }
+    if (half_rows(j) && !j->points) {
+        const float *p = j->p, *q = j->q, *r = j->r;
+        for (int64_t i = begin; i < end; i++) {
+            const int64_t c = i % j->channels;
+            FAC_ISA_PICK(fac__blend_half)
+            (j->x.dtype == FAC_BF16, fac__rows_half(&j->dy, i), fac__rows_half(&j->x, i), p[c], q[c], r[c],
+             fac__rows_half(&j->y, i), j->n);
+        }
+        return FAC_OK;
+    }
     for (int64_t i = begin; i < end; i++) {
         const void *x = fac__rows_read(&j->x, i, buffer),
                    *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
@@ -204,9 +219,17 @@ static fac_status plane_sums(void *ctx, int64_t begin, int64_t end, void *buffer
     for (int64_t c = begin; c < end; c++) {
         j->sum[c] = j->dot[c] = 0;
         for (int64_t i = c; i < j->rows; i += j->channels) {
+            double s[2];
+            if (half_rows(j)) {
+                FAC_ISA_PICK(fac__norm_sums_half)
+                (j->x.dtype == FAC_BF16, fac__rows_half(&j->dy, i), fac__rows_half(&j->x, i),
+                 ((const float *)j->mean)[c], j->n, s);
+                j->sum[c] += s[0];
+                j->dot[c] += s[1];
+                continue;
+            }
             const void *x = fac__rows_read(&j->x, i, buffer),
                        *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
-            double s[2];
             fac__norm_sums(j->kind, dy, x, fac__acc_get(j->kind, j->mean, c), 1.0, NULL, j->n, s);
             j->sum[c] += s[0];
             j->dot[c] += s[1];

@@ -24,6 +24,11 @@ const void *fac__rows_read(const fac_rows *r, int64_t i, void *buffer);
 void *fac__rows_place(const fac_rows *r, int64_t i, void *buffer);
 void fac__rows_put(const fac_rows *r, int64_t i, const void *made);
 
+/* Row i of 16-bit floats. */
+static inline uint16_t *fac__rows_half(const fac_rows *r, int64_t i) {
+    return (uint16_t *)(void *)(uintptr_t)r->data + i * r->n;
+}
+
 /* Element i of an array of the kind. */
 static inline double fac__acc_get(fac_acc k, const void *p, int64_t i) {
     return k == FAC_ACC_F32 ? (double)((const float *)p)[i] : ((const double *)p)[i];
