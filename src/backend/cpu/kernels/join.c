@@ -61,10 +61,23 @@ static void take_turns(const job *j, int64_t begin, int64_t end, char *dst) {
         const char *src = (const char *)fac__data(t) + begin * bytes;
         if (j->stream && j->turn > BLOCK && bytes >= LONG_RUN)
             for (int64_t r = 0; r < end - begin; r++) fac__stream_copy(dst + r * j->turn, src + r * bytes, bytes);
+        else if (n == 1)
+            fac__items_copy((size_t)j->item, dst, j->turn, src, j->item, end - begin);
         else
             FAC_ISA_PICK(fac__items_copy_rows)
         ((size_t)j->item, dst, j->item, src, j->item, n, end - begin, j->turn, bytes);
         dst += bytes;
+    }
+}
+
+/* Asks for what rows [begin, end) are made of, while those before are on their way to memory. */
+static void ask_for(const job *j, int64_t begin, int64_t end) {
+    for (size_t i = 0; i < j->l.n; i++) {
+        const fac_tensor *t = j->l.v[i];
+        if (fac__cat_skips(t)) continue;
+        const int64_t bytes = run_of(t, j->dim) * j->item;
+        const char *src = fac__data(t);
+        for (int64_t at = begin * bytes; at < end * bytes; at += 64) __builtin_prefetch(src + at);
     }
 }
 
@@ -80,6 +93,7 @@ static fac_status join_rows(void *ctx, int64_t begin, int64_t end) {
             continue;
         }
         take_turns(j, i, last, room);
+        ask_for(j, last, fac__min(end, last + some));
         fac__stream_copy(place, room, (last - i) * j->turn);
     }
     return FAC_OK;
