@@ -18,6 +18,26 @@ static void shape_cat_joins_and_promotes(void **state) {
     assert_values(fac_stack(FAC_TENSORS(a, a), .dim = -1), 0, 0, 1, 1, 2, 2, 3, 3);
 }
 
+/* Turns shorter and longer than what is made at a time, of results that stay in the cache and that do not. */
+static void shape_large_joins_hold_every_part(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rows, first, second;
+    } sizes[] = {{9001, 1, 8},     {300, 40, 7000}, {1200001, 3, 2}, {1100, 3001, 5},
+                 {2001, 17, 1711}, {9001, 1, 1},    {900001, 1, 1}};
+    for (size_t i = 0; i < FAC_COUNT(sizes); i++) {
+        FAC_SCOPE(s);
+        const int64_t a = sizes[i].first, b = sizes[i].second;
+        fac_tensor *x[3] = {counting(sizes[i].rows, a), fac_neg(counting(sizes[i].rows, b)),
+                            fac_zeros(FAC_SHAPE(0), .dtype = FAC_I64)};
+        fac_tensor *t = fac_cat(((fac_tensors){.v = x, .n = 3}), .dim = 1);
+        assert_true(fac_equal(fac_narrow(t, 1, 0, a), x[0]));
+        assert_true(fac_equal(fac_narrow(t, 1, a, b), x[1]));
+        x[1] = fac_permute(fac_contiguous(fac_permute(x[1], FAC_DIMS(1, 0))), FAC_DIMS(1, 0));
+        assert_true(fac_equal(fac_cat(FAC_TENSORS(x[0], x[1]), .dim = 1), t));
+    }
+}
+
 static fac_tensor *chunk_cat(fac_tensors l, int64_t dim, int64_t n) {
     fac_value args[] = {fac_value_tensors(l.v, l.n), fac_value_int(dim), fac_value_int(n)}, result = fac_value_none();
     fac_tensor *t = NULL;
@@ -211,9 +231,10 @@ static void shape_survives_failing_allocations(void **state) {
     support_fail_each_allocation(join_and_pad, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_blocks_promote_as_they_are_given),
-              FAC_TEST(shape_chunk_cat_joins_pieces_and_fills_up), FAC_TEST(shape_cat_refuses_what_does_not_fit),
-              FAC_TEST(shape_repeats_and_tiles), FAC_TEST(shape_flips_rolls_and_turns),
-              FAC_TEST(shape_triangles_also_in_place), FAC_TEST(shape_pads_in_every_mode),
-              FAC_TEST(shape_diagonals_and_grids), FAC_TEST(shape_gradients_agree_with_differences),
-              FAC_TEST(shape_border_gradients_agree_with_differences), FAC_TEST(shape_survives_failing_allocations))
+FAC_TEST_MAIN(FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_large_joins_hold_every_part),
+              FAC_TEST(shape_blocks_promote_as_they_are_given), FAC_TEST(shape_chunk_cat_joins_pieces_and_fills_up),
+              FAC_TEST(shape_cat_refuses_what_does_not_fit), FAC_TEST(shape_repeats_and_tiles),
+              FAC_TEST(shape_flips_rolls_and_turns), FAC_TEST(shape_triangles_also_in_place),
+              FAC_TEST(shape_pads_in_every_mode), FAC_TEST(shape_diagonals_and_grids),
+              FAC_TEST(shape_gradients_agree_with_differences), FAC_TEST(shape_border_gradients_agree_with_differences),
+              FAC_TEST(shape_survives_failing_allocations))

@@ -1,4 +1,5 @@
 /* Joining tensors: cat is a copy of each into its place; the stacks are cats of reshaped views. */
+#include "ops/composite/join.h"
 #include "ops/composite/below.h"
 #include "ops/composite/factory.h"
 #include "ops/composite/view.h"
@@ -7,19 +8,18 @@
 
 /* ---- cat ---------------------------------------------------------------------------------------------------------------- */
 
-/* A one-dimensional tensor without elements fits anywhere: it is left out. */
-static bool is_skipped(const fac_tensor *t) { return t->ndim == 1 && t->sizes[0] == 0; }
+bool fac__cat_skips(const fac_tensor *t) { return t->ndim == 1 && t->sizes[0] == 0; }
 
 static const fac_tensor *first_joined(fac_tensors l) {
     for (size_t i = 0; i < l.n; i++)
-        if (!is_skipped(l.v[i])) return l.v[i];
+        if (!fac__cat_skips(l.v[i])) return l.v[i];
     return l.v[0];
 }
 
 static fac_status check_joined(const fac_tensor *first, const fac_tensor *t, int64_t dim, size_t i) {
     FAC_CHECK(fac_device_equal(first->device, t->device), FAC_ERR_DEVICE,
               "Expected all tensors to be on the same device, but tensor %zu is not", i);
-    if (is_skipped(t)) return FAC_OK;
+    if (fac__cat_skips(t)) return FAC_OK;
     FAC_CHECK(first->ndim == t->ndim, FAC_ERR_SHAPE, "Tensors must have same number of dimensions: got %d and %d",
               first->ndim, t->ndim);
     for (int d = 0; d < t->ndim; d++)
@@ -54,7 +54,7 @@ static fac_status plan_join(fac_tensors l, int64_t dim, joined *j) {
         const fac_tensor *t = l.v[i];
         FAC_TRY(check_joined(first, t, j->dim, i));
         fac__promote_tensor(&types, t);
-        if (is_skipped(t)) continue;
+        if (fac__cat_skips(t)) continue;
         FAC_CHECK(fac__add(j->sizes[j->dim], t->sizes[j->dim], &j->sizes[j->dim]), FAC_ERR_OVERFLOW,
                   "the sizes of dimension %lld add up to more than 64 bits hold", (long long)j->dim);
         if (fac__format_of(t) != j->format) j->format = FAC_CONTIGUOUS;
@@ -68,14 +68,13 @@ static fac_status empty_joined(const joined *j, fac_device device, fac_tensor **
     return fac__factory_empty(&f, (fac_ints){j->sizes, (size_t)j->ndim}, j->format, out);
 }
 
-/* Rows [begin, begin + n) of dimension 0 of every tensor, which is not the one they are joined along, or if n is -1 all of them. */
-static fac_status copy_joined_rows(fac_tensors l, int64_t dim, int64_t begin, int64_t n, fac_tensor *whole) {
+fac_status fac__join_copies(fac_tensors l, int64_t dim, int64_t begin, int64_t n, fac_tensor *whole) {
     fac_tensor *rows = fac__ref(whole);
     fac_status st = FAC_OK;
     if (n >= 0) fac__unref(rows), rows = NULL, st = fac__narrow_view(whole, 0, begin, n, &rows);
     int64_t start = 0;
     for (size_t i = 0; i < l.n && st == FAC_OK; i++) {
-        if (is_skipped(l.v[i])) continue;
+        if (fac__cat_skips(l.v[i])) continue;
         fac_tensor *place = NULL, *part = n < 0 ? fac__ref(l.v[i]) : NULL;
         if (n >= 0) st = fac__narrow_view(l.v[i], 0, begin, n, &part);
         if (st == FAC_OK) st = fac__narrow_view(rows, dim, start, l.v[i]->sizes[dim], &place);
@@ -88,34 +87,26 @@ static fac_status copy_joined_rows(fac_tensors l, int64_t dim, int64_t begin, in
     return st;
 }
 
-/* Where tensors take turns within few bytes of a large result, it is written block by block, each of which stays in the cache until
-   all of them have been there: else every tensor would bring the whole result from memory. */
-static fac_status copy_joined(fac_tensors l, int64_t dim, fac_tensor *whole) {
-    enum { TURN = 4096, BLOCK = 1 << 17 };
-    int64_t turn = fac__item_size(whole);
-    for (int d = (int)dim; d < whole->ndim; d++) turn *= whole->sizes[d];
-    const int64_t all = whole->numel * fac__item_size(whole);
-    if (!fac__is_cpu(whole) || dim == 0 || turn > TURN || all <= 2 * BLOCK || !fac__is_contiguous(whole))
-        return copy_joined_rows(l, dim, 0, -1, whole);
-    const int64_t rows = whole->sizes[0], step = fac__max(1, BLOCK / (all / rows));
-    fac_status st = FAC_OK;
-    for (int64_t i = 0; i < rows && st == FAC_OK; i += step)
-        st = copy_joined_rows(l, dim, i, fac__min(step, rows - i), whole);
-    return st;
+static fac_status copy_each(fac_tensors l, int64_t dim, fac_tensor *whole) {
+    return fac__join_copies(l, dim, 0, -1, whole);
 }
 
-fac_status cat_explicit(const fac_call_info *c, fac_tensors tensors, int64_t dim, fac_tensor **out) {
-    (void)c;
+fac_status fac__cat(fac_tensors l, int64_t dim, fac_join join, fac_tensor **out) {
     joined j;
     fac_tensor *whole;
-    FAC_TRY(plan_join(tensors, dim, &j));
-    FAC_TRY(empty_joined(&j, tensors.v[0]->device, &whole));
-    fac_status st = copy_joined(tensors, j.dim, whole);
+    FAC_TRY(plan_join(l, dim, &j));
+    FAC_TRY(empty_joined(&j, l.v[0]->device, &whole));
+    fac_status st = join(l, j.dim, whole);
     if (st != FAC_OK)
         fac__unref(whole);
     else
         *out = whole;
     return st;
+}
+
+fac_status cat_explicit(const fac_call_info *c, fac_tensors tensors, int64_t dim, fac_tensor **out) {
+    (void)c;
+    return fac__cat(tensors, dim, copy_each, out);
 }
 
 /* ---- pieces ----------------------------------------------------------------------------------------------------------------- */

@@ -18,18 +18,21 @@ typedef struct job {
     void *mean;        /* per channel, in the kind */
     double *sum, *dot; /* per channel: sum dy, sum dy (x - mean) */
     void *parts;       /* points: [groups][2][channels] */
+    int64_t
+        repeats; /* coefficients stand so often one after the other: for short points, which pass several at a time */
+    fac_workspace room;
 } job;
 
+/* Bytes of `n` items for each channel are known to fit: a tensor has as many elements. */
 static fac_status job_alloc(job *j) {
-    size_t item = fac__acc_size(j->kind), c = (size_t)j->channels;
-    char *all = fac__alloc_array(c, 4 * item + 2 * sizeof(double));
-    if (!all) return fac_error();
-    j->sum = (double *)(void *)all;
+    const int64_t item = (int64_t)fac__acc_size(j->kind), c = j->channels, wide = c * j->repeats;
+    FAC_TRY(fac__workspace_take(2 * c * (int64_t)sizeof(double) + 4 * wide * item, &j->room));
+    j->sum = (double *)(void *)j->room.at;
     j->dot = j->sum + c;
-    j->p = all + 2 * c * sizeof(double);
-    j->q = (char *)j->p + c * item;
-    j->r = (char *)j->q + c * item;
-    j->mean = (char *)j->r + c * item;
+    j->p = j->dot + c;
+    j->q = (char *)j->p + wide * item;
+    j->r = (char *)j->q + wide * item;
+    j->mean = (char *)j->r + wide * item;
     return FAC_OK;
 }
 
@@ -37,7 +40,7 @@ static void job_free(job *j) {
     fac__rows_close(&j->x);
     fac__rows_close(&j->y);
     fac__rows_close(&j->dy);
-    fac__free(j->sum);
+    fac__workspace_give(j->room);
 }
 
 /* Opens the three tensors as rows. Points are read in memory order, so an alias with that order is made of them. */
@@ -52,6 +55,28 @@ static fac_status open_rows(job *j, fac_rows *r, fac_tensor *t) {
     return st;
 }
 
+/* Whether rows are points of f32 or bf16 on every side, which have loops of their own. */
+static bool plain_points(const job *j) {
+    const fac_dtype d = j->x.dtype;
+    return j->points && j->kind == FAC_ACC_F32 && (d == FAC_F32 || d == FAC_BF16) && (!j->y.data || j->y.dtype == d) &&
+           (!j->dy.data || j->dy.dtype == d);
+}
+
+/* So many short points are whole vectors of every instruction set, and as long as four of the longest. */
+enum { VECTOR = 16, SHORT_POINT = 4 * VECTOR };
+static int64_t repeats_of(const job *j) {
+    int64_t repeats = 1;
+    if (!plain_points(j) || j->n >= SHORT_POINT) return 1;
+    while (repeats * j->n % VECTOR || repeats * j->n < SHORT_POINT) repeats *= 2;
+    return repeats < j->rows ? repeats : 1;
+}
+
+/* Coefficients of each channel, for as many points as pass at a time. */
+static void repeat(const job *j, void *v) {
+    const size_t bytes = (size_t)j->channels * fac__acc_size(j->kind);
+    for (int64_t i = 1; i < j->repeats; i++) memcpy((char *)v + (size_t)i * bytes, v, bytes);
+}
+
 static fac_status job_open(job *j, fac_tensor *x, fac_tensor *y, fac_tensor *dy, bool points) {
     *j = (job){.kind = fac__norm_kind((fac_dtype)x->dtype), .channels = x->sizes[1], .points = points};
     j->per_channel = x->numel / fac__max(1, j->channels);
@@ -60,6 +85,7 @@ static fac_status job_open(job *j, fac_tensor *x, fac_tensor *y, fac_tensor *dy,
     FAC_TRY(open_rows(j, &j->x, x));
     FAC_TRY(open_rows(j, &j->y, y));
     FAC_TRY(open_rows(j, &j->dy, dy));
+    j->repeats = repeats_of(j);
     return job_alloc(j);
 }
 
@@ -91,32 +117,31 @@ static void kind_set(const job *j, void *p, int64_t c, int64_t n, const double *
 }
 
 /* Room for the rows that have to be converted. */
-static int64_t buffer_bytes(const job *j) { return 3 * j->n * (int64_t)fac__acc_size(j->kind); }
+static int64_t buffer_bytes(const job *j) { return plain_points(j) ? 0 : 3 * j->n * (int64_t)fac__acc_size(j->kind); }
 
 static double coefficient(const job *j, const void *v, int64_t row) {
     return fac__acc_get(j->kind, v, row % j->channels);
 }
 
-/* From f16 to f16 without a row of f32 between. */
-static void forward_rows_f16(const job *j, int64_t begin, int64_t end) {
+/* Whether rows go from 16-bit floats to such without a row of f32 between. Points of bf16 have loops of their own. */
+static bool half_rows(const job *j) {
+    const fac_dtype d = j->x.dtype;
+    return fac__is_half(d) && (!j->y.data || j->y.dtype == d) && (!j->dy.data || j->dy.dtype == d);
+}
+
+static void forward_half_rows(const job *j, int64_t begin, int64_t end) {
     const float *p = j->p, *r = j->r;
     for (int64_t i = begin; i < end; i++) {
-        const uint16_t *x = (const uint16_t *)(const void *)j->x.data + i * j->n;
-        uint16_t *y = (uint16_t *)(void *)j->y.data + i * j->n;
+        const uint16_t *x = fac__rows_half(&j->x, i);
+        uint16_t *y = fac__rows_half(&j->y, i);
         const int64_t c = i % j->channels;
         if (j->points)
             FAC_ISA_PICK(fac__scale_each_f16)(x, p, r, y, j->n);
         else
-            FAC_ISA_PICK(fac__scale_f16)(x, p[c], r[c], y, j->n);
+            FAC_ISA_PICK(fac__scale_half)(j->x.dtype == FAC_BF16, x, p[c], r[c], y, j->n);
     }
 }
 
-/* Whether rows are points of f32 or bf16 on every side, which have loops of their own. */
-static bool plain_points(const job *j) {
-    const fac_dtype d = j->x.dtype;
-    return j->points && j->kind == FAC_ACC_F32 && (d == FAC_F32 || d == FAC_BF16) && (!j->y.data || j->y.dtype == d) &&
-           (!j->dy.data || j->dy.dtype == d);
-}
 static char *point_at(const job *j, const fac_rows *r, int64_t i) {
     return (char *)(uintptr_t)r->data + i * j->n * fac__dtype_size(r->dtype);
 }
@@ -124,12 +149,16 @@ static char *point_at(const job *j, const fac_rows *r, int64_t i) {
 static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
     if (plain_points(j)) {
+        const int64_t many = (end - begin) / j->repeats, wide = j->n * j->repeats, rest = begin + many * j->repeats;
+        const bool bf16 = j->x.dtype == FAC_BF16;
         FAC_ISA_PICK(fac__points_scale)
-        (j->x.dtype == FAC_BF16, point_at(j, &j->x, begin), j->p, j->r, point_at(j, &j->y, begin), end - begin, j->n);
+        (bf16, point_at(j, &j->x, begin), j->p, j->r, point_at(j, &j->y, begin), many, wide);
+        FAC_ISA_PICK(fac__points_scale)
+        (bf16, point_at(j, &j->x, rest), j->p, j->r, point_at(j, &j->y, rest), end - rest, j->n);
         return FAC_OK;
     }
-    if (j->kind == FAC_ACC_F32 && j->x.dtype == FAC_F16 && j->y.dtype == FAC_F16) {
-        forward_rows_f16(j, begin, end);
+    if (half_rows(j)) {
+        forward_half_rows(j, begin, end);
         return FAC_OK;
     }
     for (int64_t i = begin; i < end; i++) {
@@ -147,9 +176,24 @@ static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *buff
 static fac_status backward_rows(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
     if (plain_points(j)) {
+        const int64_t many = (end - begin) / j->repeats, wide = j->n * j->repeats, rest = begin + many * j->repeats;
+        const bool bf16 = j->x.dtype == FAC_BF16;
         FAC_ISA_PICK(fac__points_blend)
-        (j->x.dtype == FAC_BF16, point_at(j, &j->dy, begin), point_at(j, &j->x, begin), j->p, j->q, j->r,
-         point_at(j, &j->y, begin), end - begin, j->n);
+        (bf16, point_at(j, &j->dy, begin), point_at(j, &j->x, begin), j->p, j->q, j->r, point_at(j, &j->y, begin), many,
+         wide);
+        FAC_ISA_PICK(fac__points_blend)
+        (bf16, point_at(j, &j->dy, rest), point_at(j, &j->x, rest), j->p, j->q, j->r, point_at(j, &j->y, rest),
+         end - rest, j->n);
+        return FAC_OK;
+    }
+    if (half_rows(j) && !j->points) {
+        const float *p = j->p, *q = j->q, *r = j->r;
+        for (int64_t i = begin; i < end; i++) {
+            const int64_t c = i % j->channels;
+            FAC_ISA_PICK(fac__blend_half)
+            (j->x.dtype == FAC_BF16, fac__rows_half(&j->dy, i), fac__rows_half(&j->x, i), p[c], q[c], r[c],
+             fac__rows_half(&j->y, i), j->n);
+        }
         return FAC_OK;
     }
     for (int64_t i = begin; i < end; i++) {
@@ -175,9 +219,17 @@ static fac_status plane_sums(void *ctx, int64_t begin, int64_t end, void *buffer
     for (int64_t c = begin; c < end; c++) {
         j->sum[c] = j->dot[c] = 0;
         for (int64_t i = c; i < j->rows; i += j->channels) {
+            double s[2];
+            if (half_rows(j)) {
+                FAC_ISA_PICK(fac__norm_sums_half)
+                (j->x.dtype == FAC_BF16, fac__rows_half(&j->dy, i), fac__rows_half(&j->x, i),
+                 ((const float *)j->mean)[c], j->n, s);
+                j->sum[c] += s[0];
+                j->dot[c] += s[1];
+                continue;
+            }
             const void *x = fac__rows_read(&j->x, i, buffer),
                        *dy = fac__rows_read(&j->dy, i, fac__acc_at(j->kind, buffer, j->n));
-            double s[2];
             fac__norm_sums(j->kind, dy, x, fac__acc_get(j->kind, j->mean, c), 1.0, NULL, j->n, s);
             j->sum[c] += s[0];
             j->dot[c] += s[1];
@@ -186,16 +238,27 @@ static fac_status plane_sums(void *ctx, int64_t begin, int64_t end, void *buffer
     return FAC_OK;
 }
 
+/* Sums of group g: of all points, or of each `repeats`-th one, side by side. */
+static void *part_at(const job *j, int64_t g) { return fac__acc_at(j->kind, j->parts, 2 * g * j->n * j->repeats); }
+
+static void plain_point_sums(const job *j, int64_t first, int64_t last, float *dot, float *sum) {
+    const int64_t many = (last - first) / j->repeats, wide = j->n * j->repeats, rest = first + many * j->repeats;
+    const bool bf16 = j->x.dtype == FAC_BF16;
+    FAC_ISA_PICK(fac__points_sums)
+    (bf16, point_at(j, &j->dy, first), point_at(j, &j->x, first), j->mean, dot, sum, many, wide);
+    FAC_ISA_PICK(fac__points_sums)
+    (bf16, point_at(j, &j->dy, rest), point_at(j, &j->x, rest), j->mean, dot, sum, last - rest, j->n);
+}
+
 static fac_status point_sums(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
+    const int64_t wide = j->n * j->repeats;
     for (int64_t g = begin; g < end; g++) {
-        void *dot = fac__acc_at(j->kind, j->parts, 2 * g * j->n), *sum = fac__acc_at(j->kind, dot, j->n);
-        memset(dot, 0, 2 * (size_t)j->n * fac__acc_size(j->kind));
+        void *dot = part_at(j, g), *sum = fac__acc_at(j->kind, dot, wide);
+        memset(dot, 0, 2 * (size_t)wide * fac__acc_size(j->kind));
         const int64_t first = g * j->part_rows, last = fac__min(j->rows, first + j->part_rows);
         if (plain_points(j)) {
-            FAC_ISA_PICK(fac__points_sums)
-            (j->x.dtype == FAC_BF16, point_at(j, &j->dy, first), point_at(j, &j->x, first), j->mean, dot, sum,
-             last - first, j->n);
+            plain_point_sums(j, first, last, dot, sum);
             continue;
         }
         for (int64_t i = first; i < last; i++) {
@@ -207,23 +270,33 @@ static fac_status point_sums(void *ctx, int64_t begin, int64_t end, void *buffer
     return FAC_OK;
 }
 
+/* Adds what groups found. */
+static void collect(job *j, int64_t groups) {
+    some v;
+    for (int64_t c = 0; c < j->channels; c += SOME) {
+        const int64_t n = fac__min(SOME, j->channels - c);
+        memset(j->sum + c, 0, (size_t)n * sizeof *j->sum);
+        memset(j->dot + c, 0, (size_t)n * sizeof *j->dot);
+        for (int64_t g = 0; g < 2 * groups * j->repeats; g++) {
+            double *to = (g / j->repeats % 2 ? j->sum : j->dot) + c;
+            kind_get(j, j->parts, g * j->n + c, n, v);
+            for (int64_t i = 0; i < n; i++) to[i] += v[i];
+        }
+    }
+}
+
 static fac_status channel_sums(job *j) {
     if (!j->points)
         return fac__parallel_for_scratch(0, j->channels, fac__grain(FAC_GRAIN, j->per_channel), buffer_bytes(j),
                                          plane_sums, j);
+    fac_workspace parts;
     j->part_rows = fac__rows_per_part(j->rows);
-    int64_t groups = fac__div_up(j->rows, j->part_rows);
-    j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
-    if (!j->parts) return fac_error();
+    const int64_t groups = fac__div_up(j->rows, j->part_rows);
+    FAC_TRY(fac__workspace_take(2 * groups * j->n * j->repeats * (int64_t)fac__acc_size(j->kind), &parts));
+    j->parts = parts.at;
     fac_status st = fac__parallel_for_scratch(0, groups, 1, buffer_bytes(j), point_sums, j);
-    for (int64_t c = 0; st == FAC_OK && c < j->channels; c++) {
-        j->sum[c] = j->dot[c] = 0;
-        for (int64_t g = 0; g < groups; g++) {
-            j->dot[c] += fac__acc_get(j->kind, j->parts, 2 * g * j->n + c);
-            j->sum[c] += fac__acc_get(j->kind, j->parts, (2 * g + 1) * j->n + c);
-        }
-    }
-    fac__free(j->parts);
+    if (st == FAC_OK) collect(j, groups);
+    fac__workspace_give(parts);
     return st;
 }
 
@@ -265,6 +338,8 @@ static void forward_coefficients(job *j, fac_tensor *weight, fac_tensor *bias, f
         kind_set(j, j->p, c, n, p);
         kind_set(j, j->r, c, n, b);
     }
+    repeat(j, j->p);
+    repeat(j, j->r);
 }
 
 static fac_status normalise(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
@@ -355,6 +430,9 @@ static void backward_coefficients(job *j, fac_tensor *weight, fac_tensor *invstd
         parameters_set(dweight, c, n, s);
         parameters_set(dbias, c, n, sum);
     }
+    repeat(j, j->p);
+    repeat(j, j->q);
+    repeat(j, j->r);
 }
 
 /* Zero gradients of the parameters, for an empty batch. */
@@ -385,6 +463,7 @@ fac_status native_batch_norm_backward_cpu(fac_structured *s, fac_tensor *grad_ou
             parameters(mean, c, n, 0, v);
             kind_set(&j, j.mean, c, n, v);
         }
+        repeat(&j, j.mean);
         st = channel_sums(&j);
     }
     if (st == FAC_OK) {

@@ -32,18 +32,34 @@ static void put(fac_tensor *t, int64_t i, double v) {
     fac__tile_store(FAC_ACC_F64, &v, (char *)fac__data(t) + i * fac__item_size(t), (fac_dtype)t->dtype, 1, 1);
 }
 
+/* Whether rows go from 16-bit floats to such without a row of floats between. */
+static bool half_rows(const job *j) {
+    const fac_dtype d = j->x.dtype;
+    return fac__is_half(d) && (!j->y.data || j->y.dtype == d) && (!j->dy.data || j->dy.dtype == d);
+}
+
 static fac_status forward_groups(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const job *j = ctx;
     int64_t n = j->per_group * j->plane;
     void *room = fac__acc_at(j->kind, buffer, n);
     for (int64_t i = begin; i < end; i++) {
-        const char *x = fac__rows_read(&j->x, i, buffer);
+        const bool half = half_rows(j);
+        const char *x = half ? NULL : fac__rows_read(&j->x, i, buffer);
         double mean, square;
-        fac__row_moments(j->kind, x, n, &mean, &square);
+        if (half)
+            fac__half_row_moments(&j->x, i, true, buffer, &mean, &square);
+        else
+            fac__row_moments(j->kind, x, n, &mean, &square);
         double rstd = 1.0 / sqrt(square / (double)n + j->eps);
         for (int64_t k = 0; k < j->per_group; k++) {
             int64_t c = i % j->groups * j->per_group + k, row = i * j->per_group + k;
             double p = rstd * get(j->weight, c, 1);
+            if (half) {
+                FAC_ISA_PICK(fac__scale_half)
+                (j->x.dtype == FAC_BF16, fac__rows_half(&j->x, i) + k * j->plane, (float)p,
+                 (float)(get(j->bias, c, 0) - mean * p), fac__rows_half(&j->y, row), j->plane);
+                continue;
+            }
             size_t at = (size_t)(k * j->plane) * fac__acc_size(j->kind);
             void *y = fac__rows_place(&j->y, row, room);
             fac__scale(j->kind, x + at, p, get(j->bias, c, 0) - mean * p, y, j->plane);
@@ -60,20 +76,34 @@ static fac_status forward_groups(void *ctx, int64_t begin, int64_t end, void *bu
 static void group_backward(const job *j, int64_t i, void *buffer) {
     double mean = get(j->mean, i, 0), rstd = get(j->rstd, i, 0), a = 0, b = 0, n = (double)(j->per_group * j->plane);
     int64_t first = i % j->groups * j->per_group, row = i * j->per_group;
+    const bool half = half_rows(j), bf16 = j->x.dtype == FAC_BF16;
     double *sums = j->sums + 2 * (i / j->groups * j->channels + first);
     void *dy_room = fac__acc_at(j->kind, buffer, j->plane), *dx_room = fac__acc_at(j->kind, buffer, 2 * j->plane);
     for (int64_t k = 0; k < j->per_group; k++) {
         double w = get(j->weight, first + k, 1);
-        const void *x = fac__rows_read(&j->x, row + k, buffer), *dy = fac__rows_read(&j->dy, row + k, dy_room);
-        fac__norm_sums(j->kind, dy, x, mean, 1.0, NULL, j->plane, sums + 2 * k);
+        if (half) {
+            FAC_ISA_PICK(fac__norm_sums_half)
+            (bf16, fac__rows_half(&j->dy, row + k), fac__rows_half(&j->x, row + k), (float)mean, j->plane,
+             sums + 2 * k);
+        } else {
+            const void *x = fac__rows_read(&j->x, row + k, buffer), *dy = fac__rows_read(&j->dy, row + k, dy_room);
+            fac__norm_sums(j->kind, dy, x, mean, 1.0, NULL, j->plane, sums + 2 * k);
+        }
         a += w * sums[2 * k];
         b += w * sums[2 * k + 1];
     }
     double q = -rstd * rstd * rstd * b / n, r = -q * mean - rstd * a / n;
     for (int64_t k = 0; j->y.data && k < j->per_group; k++) {
+        const double p = rstd * get(j->weight, first + k, 1);
+        if (half) {
+            FAC_ISA_PICK(fac__blend_half)
+            (bf16, fac__rows_half(&j->dy, row + k), fac__rows_half(&j->x, row + k), (float)p, (float)q, (float)r,
+             fac__rows_half(&j->y, row + k), j->plane);
+            continue;
+        }
         const void *x = fac__rows_read(&j->x, row + k, buffer), *dy = fac__rows_read(&j->dy, row + k, dy_room);
         void *dx = fac__rows_place(&j->y, row + k, dx_room);
-        fac__blend(j->kind, dy, x, rstd * get(j->weight, first + k, 1), q, r, dx, j->plane);
+        fac__blend(j->kind, dy, x, p, q, r, dx, j->plane);
         fac__rows_put(&j->y, row + k, dx);
     }
 }
@@ -129,7 +159,8 @@ fac_status native_group_norm_cpu(fac_structured *s, fac_tensor *input, fac_tenso
              .bias = bias};
     fac_status st = job_open(&j, input, s->out[0], NULL);
     int64_t grain = fac__grain(FAC_GRAIN / 2, j.per_group * HxW);
-    const int64_t bytes = (j.per_group + 1) * HxW * (int64_t)fac__acc_size(j.kind);
+    const int64_t rows = half_rows(&j) ? FAC_NORM_PIECE : (j.per_group + 1) * HxW,
+                  bytes = rows * (int64_t)fac__acc_size(j.kind);
     if (st == FAC_OK) st = fac__parallel_for_scratch(0, N * group, grain, bytes, forward_groups, &j);
     job_close(&j);
     return st;

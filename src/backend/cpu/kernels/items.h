@@ -30,6 +30,8 @@ typedef struct __attribute__((may_alias)) fac_item16 {
 FAC_ISA_DECLARE(void, fac__items_copy_rows,
                 (size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n, int64_t rows,
                  int64_t to_row, int64_t from_row));
+/* Elements of a and b, of 1 to 8 bytes, in turn: n of each. */
+FAC_ISA_DECLARE(void, fac__items_zip, (size_t item, char *dst, const char *a, const char *b, int64_t n));
 /* Copies one row. */
 static inline void fac__items_copy(size_t item, char *dst, int64_t to, const char *src, int64_t from, int64_t n) {
     FAC_ISA_PICK(fac__items_copy_rows)(item, dst, to, src, from, n, 1, 0, 0);

@@ -162,3 +162,14 @@ void FAC_ISA_NAME(fac__items_copy_rows)(size_t item, char *dst, int64_t to, cons
     else
         FAC_ITEM_SWITCH(item, COPY_ROWS)
 }
+
+#define ZIP(T)                                                                  \
+    do {                                                                        \
+        T *restrict to = (T *)(void *)dst;                                      \
+        const T *x = (const T *)(const void *)a;                                \
+        const T *y = (const T *)(const void *)b;                                \
+        for (int64_t i = 0; i < n; i++) to[2 * i] = x[i], to[2 * i + 1] = y[i]; \
+    } while (0)
+void FAC_ISA_NAME(fac__items_zip)(size_t item, char *dst, const char *a, const char *b, int64_t n) {
+    FAC_ITEM_SWITCH(item, ZIP)
+}

@@ -249,12 +249,59 @@ static void welford_f32(strip *s, const float *x, int64_t w, double n) {
 DIRECT(float, f32)
 DIRECT(double, f64)
 
+/* Short rows without gaps: as many as fill half a strip pass as one row, whose moments are merged. */
+static int64_t rows_abreast(const job *j, int64_t w, int64_t count) {
+    const bool plain = fac__nest_step(&j->split.kept, 0) == 1 && j->split.reduced.ndim == 1 &&
+                       fac__nest_step(&j->split.reduced, 0) == w;
+    const int64_t abreast = STRIP / 2 / w;
+    return plain && (j->direct || j->kind == FAC_ACC_F32) && abreast > 1 && count >= 8 * abreast ? abreast : 1;
+}
+
+static void fold_plain(const job *j, const char *base, int64_t w, int64_t count, float *rows, strip *s) {
+    memset(s, 0, sizeof *s);
+    if (j->direct && j->kind == FAC_ACC_F32) {
+        fold_strip_f32((const float *)(const void *)base, w, w, 0, count, s);
+    } else if (j->direct) {
+        fold_strip_f64((const double *)(const void *)base, w, w, 0, count, s);
+    } else {
+        for (int64_t i = 0; i < count; i += STRIP_ROWS) {
+            const int64_t some = fac__min(STRIP_ROWS, count - i);
+            fac__tile_load(FAC_ACC_F32, rows, base + i * w * fac__dtype_size(j->in_dtype), j->in_dtype, 1, some * w);
+            fold_strip_f32(rows, w, w, i, some, s);
+        }
+    }
+}
+
+static moments moments_of(const strip *s, int64_t k, int64_t n) {
+    return (moments){(double)n, {s->mean[k], 0}, s->m2[k], {s->low[k], 0}};
+}
+
+static void fold_abreast(const job *j, const char *base, int64_t w, int64_t abreast, int64_t count, float *rows,
+                         strip *s) {
+    const int64_t many = count / abreast, rest = count - many * abreast;
+    strip wide;
+    moments m[STRIP + 1];
+    fold_plain(j, base, w * abreast, many, rows, &wide);
+    fold_plain(j, base + many * abreast * w * fac__dtype_size(j->in_dtype), w, rest, rows, s);
+    for (int64_t k = 0; k < w; k++) {
+        for (int64_t i = 0; i < abreast; i++) m[i] = moments_of(&wide, i * w + k, many);
+        m[abreast] = moments_of(s, k, rest);
+        merge_all(m, abreast + 1);
+        s->mean[k] = m->mean[0], s->low[k] = m->low[0], s->m2[k] = m->m2;
+    }
+}
+
 /* Rows [begin, end) of w neighbouring outputs; `rows` is room for those that are converted. */
 static void fold_strip(const job *j, const char *base, int64_t w, int64_t begin, int64_t end, float *rows, strip *s) {
     const fac_nest *red = &j->split.reduced;
     int64_t step = fac__nest_step(&j->split.kept, 0), item = fac__dtype_size(j->in_dtype);
+    const int64_t abreast = rows_abreast(j, w, end - begin);
     fac_cursor c;
     double row[STRIP];
+    if (abreast > 1) {
+        fold_abreast(j, base + begin * w * item, w, abreast, end - begin, rows, s);
+        return;
+    }
     memset(s, 0, sizeof *s);
     if (j->direct && step == 1 && red->ndim <= 1) {
         const int64_t ld = fac__nest_step(red, 0);
@@ -310,8 +357,7 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end, void *rows)
         fac__nest_seek(kept, 3, o * j->width + at, &c);
         fold_strip(j, j->in + c.offset[0] * fac__dtype_size(j->in_dtype), w, first, last, rows, &s);
         for (int64_t k = 0; j->partial && k < w; k++)
-            j->partial[(o * j->width + at + k) * j->blocks + b] =
-                (moments){(double)(last - first), {s.mean[k], 0}, s.m2[k], {s.low[k], 0}};
+            j->partial[(o * j->width + at + k) * j->blocks + b] = moments_of(&s, k, last - first);
         if (!j->partial) store_strip(j, &s, w, (double)(last - first), &c);
     }
     return FAC_OK;

@@ -14,7 +14,7 @@ typedef struct job {
     bool centred; /* layer norm */
     fac_rows x, y, dy, dx, w, b;
     fac_rows mean, rstd; /* one element per row */
-    void *w_row, *b_row; /* weight and bias in the kind, NULL if none */
+    void *w_row, *b_row; /* weight and bias in the kind, or alike to rows of 16-bit floats; NULL if none */
     void *parts;         /* [groups][2][n]: partial gradients of weight and bias; NULL if not wanted */
     bool want_w, want_b;
 } job;
@@ -24,7 +24,13 @@ typedef struct buffers {
     void *x, *dy, *out;
 } buffers;
 
+/* Whether rows go from 16-bit floats to such without a row of floats between. */
+static bool is_half(const job *j) {
+    return fac__is_half(j->x.dtype) && j->y.dtype == j->x.dtype && j->n > FAC_NORM_SHORT;
+}
+
 static int64_t buffers_bytes(const job *j) {
+    if (is_half(j) && !j->dy.data) return FAC_NORM_PIECE * (int64_t)sizeof(float);
     const bool as_they_are = fac__acc_is(j->kind, j->x.dtype) && (!j->dy.data || fac__acc_is(j->kind, j->dy.dtype));
     return as_they_are ? 0 : 3 * j->n * (int64_t)fac__acc_size(j->kind);
 }
@@ -85,8 +91,31 @@ static void short_rows(const job *j, int64_t begin, int64_t end) {
     }
 }
 
+/* Weight and bias stay what they are if they are of the rows' dtype. */
+static bool alike(const job *j) {
+    return is_half(j) && (!j->w.data || j->w.dtype == j->x.dtype) && (!j->b.data || j->b.dtype == j->x.dtype);
+}
+
+static void half_rows(const job *j, int64_t begin, int64_t end, float *piece) {
+    const bool same = alike(j);
+    for (int64_t i = begin; i < end; i++) {
+        double mean, square;
+        fac__half_row_moments(&j->x, i, j->centred, piece, &mean, &square);
+        const double rstd = 1.0 / sqrt(square / (double)j->n + j->eps);
+        FAC_ISA_PICK(fac__norm_apply_half)
+        (j->x.dtype == FAC_BF16, (const uint16_t *)(const void *)j->x.data + i * j->n, (float)mean, (float)rstd, same,
+         j->w_row, j->b_row, (uint16_t *)(void *)j->y.data + i * j->n, j->n);
+        stat_set(&j->mean, i, mean);
+        stat_set(&j->rstd, i, rstd);
+    }
+}
+
 static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const job *j = ctx;
+    if (is_half(j)) {
+        half_rows(j, begin, end, scratch);
+        return FAC_OK;
+    }
     const buffers b = buffers_in(j, scratch);
     if (is_short(j)) {
         short_rows(j, begin, end);
@@ -159,15 +188,13 @@ static fac_status backward_groups(void *ctx, int64_t begin, int64_t end, void *s
     return FAC_OK;
 }
 
-/* A parameter of n elements as an array of the kind; *owned is what to free. */
-static fac_status parameter_row(const fac_rows *r, void **row, void **owned) {
-    *row = *owned = NULL;
+/* A parameter of n elements as an array of the kind; *owned is what to give back. */
+static fac_status parameter_row(const fac_rows *r, void **row, fac_workspace *owned) {
+    *row = NULL;
+    *owned = (fac_workspace){0};
     if (!r->data) return FAC_OK;
-    if (!fac__acc_is(r->kind, r->dtype)) {
-        *owned = fac__alloc_array((size_t)r->n, fac__acc_size(r->kind));
-        if (!*owned) return fac_error();
-    }
-    *row = (void *)(uintptr_t)fac__rows_read(r, 0, *owned);
+    if (!fac__acc_is(r->kind, r->dtype)) FAC_TRY(fac__workspace_take(r->n * (int64_t)fac__acc_size(r->kind), owned));
+    *row = (void *)(uintptr_t)fac__rows_read(r, 0, owned->at);
     return FAC_OK;
 }
 
@@ -193,12 +220,14 @@ static int64_t row_length(fac_ints normalized_shape) {
 /* ---- forward ------------------------------------------------------------------------------------------------------ */
 
 static fac_status run_forward(job *j) {
-    void *owned_w, *owned_b = NULL;
-    fac_status st = parameter_row(&j->w, &j->w_row, &owned_w);
-    if (st == FAC_OK) st = parameter_row(&j->b, &j->b_row, &owned_b);
+    fac_workspace owned_w = {0}, owned_b = {0};
+    fac_status st = FAC_OK;
+    j->w_row = j->w.data, j->b_row = j->b.data;
+    if (!alike(j)) st = parameter_row(&j->w, &j->w_row, &owned_w);
+    if (st == FAC_OK && !alike(j)) st = parameter_row(&j->b, &j->b_row, &owned_b);
     if (st == FAC_OK) st = fac__parallel_for_scratch(0, j->rows, grain(j), buffers_bytes(j), forward_rows, j);
-    fac__free(owned_w);
-    fac__free(owned_b);
+    fac__workspace_give(owned_w);
+    fac__workspace_give(owned_b);
     return st;
 }
 
@@ -246,24 +275,23 @@ static fac_status run_groups(job *j, fac_tensor *dw, fac_tensor *db) {
     j->want_b = db != NULL;
     j->part_rows = dw || db ? fac__rows_per_part(j->rows) : grain(j);
     int64_t groups = fac__div_up(j->rows, j->part_rows);
-    if (dw || db) {
-        j->parts = fac__alloc_array((size_t)(2 * groups), (size_t)j->n * fac__acc_size(j->kind));
-        if (!j->parts) return fac_error();
-    }
+    fac_workspace parts = {0};
+    if (dw || db) FAC_TRY(fac__workspace_take(2 * groups * j->n * (int64_t)fac__acc_size(j->kind), &parts));
+    j->parts = parts.at;
     fac_status st = fac__parallel_for_scratch(0, groups, 1, buffers_bytes(j), backward_groups, j);
     if (st == FAC_OK) {
         collect(j, groups, 0, dw);
         collect(j, groups, 1, db);
     }
-    fac__free(j->parts);
+    fac__workspace_give(parts);
     return st;
 }
 
 static fac_status run_backward(job *j, fac_tensor *dw, fac_tensor *db) {
-    void *owned;
+    fac_workspace owned;
     FAC_TRY(parameter_row(&j->w, &j->w_row, &owned));
     fac_status st = run_groups(j, dw, db);
-    fac__free(owned);
+    fac__workspace_give(owned);
     return st;
 }
 

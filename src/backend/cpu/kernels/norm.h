@@ -24,6 +24,11 @@ const void *fac__rows_read(const fac_rows *r, int64_t i, void *buffer);
 void *fac__rows_place(const fac_rows *r, int64_t i, void *buffer);
 void fac__rows_put(const fac_rows *r, int64_t i, const void *made);
 
+/* Row i of 16-bit floats. */
+static inline uint16_t *fac__rows_half(const fac_rows *r, int64_t i) {
+    return (uint16_t *)(void *)(uintptr_t)r->data + i * r->n;
+}
+
 /* Element i of an array of the kind. */
 static inline double fac__acc_get(fac_acc k, const void *p, int64_t i) {
     return k == FAC_ACC_F32 ? (double)((const float *)p)[i] : ((const double *)p)[i];
@@ -36,8 +41,11 @@ static inline void fac__acc_set(fac_acc k, void *p, int64_t i, double v) {
 }
 static inline void *fac__acc_at(fac_acc k, void *p, int64_t i) { return (char *)p + (size_t)i * fac__acc_size(k); }
 
-/* Mean and sum of squared differences of a run of any length, in pieces of 4096 merged in order. */
+enum { FAC_NORM_PIECE = 4096 };
+/* Mean and sum of squared differences of a run of any length, in pieces merged in order. */
 void fac__row_moments(fac_acc k, const void *x, int64_t n, double *mean, double *m2);
+/* The same of row i of 16-bit floats, which are converted piece by piece; not centred: of mean 0. */
+void fac__half_row_moments(const fac_rows *r, int64_t i, bool centred, float *piece, double *mean, double *m2);
 /* Rows that one task of a parameter gradient sums up: at most 64 tasks, whatever the number of threads. */
 static inline int64_t fac__rows_per_part(int64_t rows) { return fac__max(32, (rows + 63) / 64); }
 /* The kind in which a normalisation of d computes. */

@@ -31,22 +31,44 @@ void fac__rows_put(const fac_rows *r, int64_t i, const void *made) {
     if (r->data && !fac__acc_is(r->kind, r->dtype)) fac__tile_store(r->kind, made, home(r, i), r->dtype, 1, r->n);
 }
 
+/* The moments of `done` elements take in those of `part` more. */
+static void merge_moments(double m[2], double *q, int64_t done, int64_t part, const double pm[2], double pq) {
+    if (done == 0) {
+        m[0] = pm[0], m[1] = pm[1], *q = pq;
+        return;
+    }
+    const double count = (double)done, total = count + (double)part, gap = (pm[0] - m[0]) + (pm[1] - m[1]);
+    *q += pq + gap * gap * (count * (double)part / total);
+    m[1] += gap * ((double)part / total);
+}
+
 void fac__row_moments(fac_acc k, const void *x, int64_t n, double *mean, double *m2) {
     double m[2] = {0, 0}, q = 0;
-    for (int64_t i = 0; i < n; i += 4096) {
-        const int64_t part = fac__min(4096, n - i);
+    for (int64_t i = 0; i < n; i += FAC_NORM_PIECE) {
+        const int64_t part = fac__min(FAC_NORM_PIECE, n - i);
         double pm[2], pq;
         if (k == FAC_ACC_F32)
             FAC_ISA_PICK(fac__moments_f32)((const float *)x + i, part, pm, &pq);
         else
             FAC_ISA_PICK(fac__moments_f64)((const double *)x + i, part, pm, &pq);
-        if (i == 0) {
-            m[0] = pm[0], m[1] = pm[1], q = pq;
+        merge_moments(m, &q, i, part, pm, pq);
+    }
+    *mean = m[0] + m[1];
+    *m2 = q;
+}
+
+void fac__half_row_moments(const fac_rows *r, int64_t i, bool centred, float *piece, double *mean, double *m2) {
+    double m[2] = {0, 0}, q = 0;
+    for (int64_t at = 0; at < r->n; at += FAC_NORM_PIECE) {
+        const int64_t part = fac__min(FAC_NORM_PIECE, r->n - at);
+        double pm[2], pq;
+        fac__tile_load(FAC_ACC_F32, piece, home(r, i) + at * fac__dtype_size(r->dtype), r->dtype, 1, part);
+        if (!centred) {
+            q += FAC_ISA_PICK(fac__square_sum_f32)(piece, part);
             continue;
         }
-        const double count = (double)i, total = count + (double)part, gap = (pm[0] - m[0]) + (pm[1] - m[1]);
-        q += pq + gap * gap * (count * (double)part / total);
-        m[1] += gap * ((double)part / total);
+        FAC_ISA_PICK(fac__moments_f32)(piece, part, pm, &pq);
+        merge_moments(m, &q, at, part, pm, pq);
     }
     *mean = m[0] + m[1];
     *m2 = q;

@@ -47,10 +47,21 @@ enum { FAC_NORM_SHORT = 64 }; /* elements of a short row, at most */
 
 FAC_NORM_FNS(float, f32);
 FAC_NORM_FNS(double, f64);
-/* The same as fac__scale_f32 and fac__scale_each_f32 of f16, rounded once. */
-FAC_ISA_DECLARE(void, fac__scale_f16, (const uint16_t *x, float scale, float shift, uint16_t *y, int64_t n));
+/* The same as fac__scale_f32, fac__blend_f32, fac__norm_sums_f32 without w for an rstd of 1, and fac__scale_each_f32, of 16-bit floats,
+   rounded once. */
+FAC_ISA_DECLARE(void, fac__scale_half,
+                (bool bf16, const uint16_t *x, float scale, float shift, uint16_t *y, int64_t n));
+FAC_ISA_DECLARE(void, fac__blend_half,
+                (bool bf16, const uint16_t *dy, const uint16_t *x, float p, float q, float r, uint16_t *y, int64_t n));
+FAC_ISA_DECLARE(void, fac__norm_sums_half,
+                (bool bf16, const uint16_t *dy, const uint16_t *x, float mean, int64_t n, double *sums));
 FAC_ISA_DECLARE(void, fac__scale_each_f16,
                 (const uint16_t *x, const float *scale, const float *shift, uint16_t *y, int64_t n));
+
+/* y = (x - mean) * rstd * w + b of 16-bit floats, rounded once; w and b, or NULL, are such too if `alike`, else f32. */
+FAC_ISA_DECLARE(void, fac__norm_apply_half,
+                (bool bf16, const uint16_t *x, float mean, float rstd, bool alike, const void *w, const void *b,
+                 uint16_t *y, int64_t n));
 
 /* v[i] = 1 / sqrt(v[i] + eps). */
 FAC_ISA_DECLARE(void, fac__root_inverses, (double *v, double eps, int64_t n));

@@ -94,20 +94,119 @@ SHORT_ROWS(double, f64)
 SHORT_BACK(float, f32)
 SHORT_BACK(double, f64)
 
-/* AT, AT1: a vector and an element of what is one number or one of each element. */
-#define SCALE_F16(NAME, ARGUMENT, AT, AT1)                                                               \
-    void FAC_ISA_NAME(NAME)(const uint16_t *x, ARGUMENT scale, ARGUMENT shift, uint16_t *y, int64_t n) { \
-        int64_t i = 0;                                                                                   \
-        for (; i + FAC_LANES_F32 <= n; i += FAC_LANES_F32)                                               \
-            fac_store_f16(y + i, fac_load_f16(x + i) * AT(scale, i) + AT(shift, i));                     \
-        for (; i < n; i++) y[i] = fac_put_f16(fac_get_f16(x[i]) * AT1(scale, i) + AT1(shift, i));        \
+void FAC_ISA_NAME(fac__scale_each_f16)(const uint16_t *x, const float *scale, const float *shift, uint16_t *y,
+                                       int64_t n) {
+    int64_t i = 0;
+    for (; i + FAC_LANES_F32 <= n; i += FAC_LANES_F32)
+        fac_store_f16(y + i, fac_load_f16(x + i) * fac_load_f32(scale + i) + fac_load_f32(shift + i));
+    for (; i < n; i++) y[i] = fac_put_f16(fac_get_f16(x[i]) * scale[i] + shift[i]);
+}
+
+#define GET_bf16 fac__bf16_to_f32
+#define PUT_bf16 fac__f32_to_bf16
+#define GET_f16 fac_get_f16
+#define PUT_f16 fac_put_f16
+
+/* Sums have the lanes of norm_rows_body.h. */
+enum { HALF_LANES = 32, HALF_VECTORS = HALF_LANES / FAC_LANES_F32 };
+#define EACH_VECTOR for (int v = 0; v < HALF_VECTORS; v++)
+#define PLANE_HALF(S)                                                                                                 \
+    static void scale_##S(const uint16_t *x, float scale, float shift, uint16_t *y, int64_t n) {                      \
+        const fac_vf32 a = fac_splat_f32(scale), b = fac_splat_f32(shift);                                            \
+        int64_t i = 0;                                                                                                \
+        for (; i + FAC_LANES_F32 <= n; i += FAC_LANES_F32) fac_store_##S(y + i, fac_load_##S(x + i) * a + b);         \
+        for (; i < n; i++) y[i] = PUT_##S(GET_##S(x[i]) * scale + shift);                                             \
+    }                                                                                                                 \
+    static void blend_##S(const uint16_t *dy, const uint16_t *x, float p, float q, float r, uint16_t *y, int64_t n) { \
+        const fac_vf32 a = fac_splat_f32(p), b = fac_splat_f32(q), c = fac_splat_f32(r);                              \
+        int64_t i = 0;                                                                                                \
+        for (; i + FAC_LANES_F32 <= n; i += FAC_LANES_F32)                                                            \
+            fac_store_##S(y + i, fac_load_##S(dy + i) * a + fac_load_##S(x + i) * b + c);                             \
+        for (; i < n; i++) y[i] = PUT_##S(GET_##S(dy[i]) * p + GET_##S(x[i]) * q + r);                                \
+    }                                                                                                                 \
+    static void sums_##S(const uint16_t *dy, const uint16_t *x, float mean, int64_t n, double *sums) {                \
+        float s_level[FAC_CASCADE_LEVELS][HALF_LANES], p_level[FAC_CASCADE_LEVELS][HALF_LANES], sum[HALF_LANES],      \
+            dot[HALF_LANES];                                                                                          \
+        const fac_vf32 m = fac_splat_f32(mean);                                                                       \
+        int64_t i = 0, steps = FAC_CASCADE_STEPS;                                                                     \
+        for (uint64_t blocks = 0; steps == FAC_CASCADE_STEPS; blocks++) {                                             \
+            fac_vf32 s[HALF_VECTORS], p[HALF_VECTORS];                                                                \
+            EACH_VECTOR s[v] = p[v] = fac_splat_f32(0);                                                               \
+            steps = (n - i) / HALF_LANES < FAC_CASCADE_STEPS ? (n - i) / HALF_LANES : FAC_CASCADE_STEPS;              \
+            for (int64_t end = i + steps * HALF_LANES; i < end; i += HALF_LANES) {                                    \
+                EACH_VECTOR {                                                                                         \
+                    const fac_vf32 g = fac_load_##S(dy + i + v * FAC_LANES_F32);                                      \
+                    s[v] += g;                                                                                        \
+                    p[v] += g * (fac_load_##S(x + i + v * FAC_LANES_F32) - m);                                        \
+                }                                                                                                     \
+            }                                                                                                         \
+            EACH_VECTOR fac_store_f32(sum + v * FAC_LANES_F32, s[v]), fac_store_f32(dot + v * FAC_LANES_F32, p[v]);   \
+            if (steps == FAC_CASCADE_STEPS) {                                                                         \
+                lanes_f32_push(s_level, blocks, sum);                                                                 \
+                lanes_f32_push(p_level, blocks, dot);                                                                 \
+                continue;                                                                                             \
+            }                                                                                                         \
+            for (int j = 0; i < n; i++, j++) {                                                                        \
+                sum[j] += GET_##S(dy[i]);                                                                             \
+                dot[j] += GET_##S(dy[i]) * (GET_##S(x[i]) - mean);                                                    \
+            }                                                                                                         \
+            lanes_f32_total(s_level, blocks, sum);                                                                    \
+            lanes_f32_total(p_level, blocks, dot);                                                                    \
+        }                                                                                                             \
+        sums[0] = lane_sum_f32(sum);                                                                                  \
+        sums[1] = lane_sum_f32(dot);                                                                                  \
     }
-#define ONE(v, i) fac_splat_f32(v)
-#define ONE1(v, i) (v)
-#define EACH(v, i) fac_load_f32((v) + (i))
-#define EACH1(v, i) (v)[i]
-SCALE_F16(fac__scale_f16, float, ONE, ONE1)
-SCALE_F16(fac__scale_each_f16, const float *, EACH, EACH1)
+PLANE_HALF(bf16)
+PLANE_HALF(f16)
+
+void FAC_ISA_NAME(fac__scale_half)(bool bf16, const uint16_t *x, float scale, float shift, uint16_t *y, int64_t n) {
+    (bf16 ? scale_bf16 : scale_f16)(x, scale, shift, y, n);
+}
+void FAC_ISA_NAME(fac__blend_half)(bool bf16, const uint16_t *dy, const uint16_t *x, float p, float q, float r,
+                                   uint16_t *y, int64_t n) {
+    (bf16 ? blend_bf16 : blend_f16)(dy, x, p, q, r, y, n);
+}
+void FAC_ISA_NAME(fac__norm_sums_half)(bool bf16, const uint16_t *dy, const uint16_t *x, float mean, int64_t n,
+                                       double *sums) {
+    (bf16 ? sums_bf16 : sums_f16)(dy, x, mean, n, sums);
+}
+
+#define APPLY_HALF(S)                                                                                               \
+    static inline                                                                                                   \
+        __attribute__((always_inline)) void apply_##S(const uint16_t *x, float mean, float rstd, const bool alike,  \
+                                                      const void *w, const void *b, uint16_t *y, int64_t n) {       \
+        const float *wide_w = w, *wide_b = b;                                                                       \
+        const uint16_t *half_w = w, *half_b = b;                                                                    \
+        const fac_vf32 m = fac_splat_f32(mean), r = fac_splat_f32(rstd);                                            \
+        int64_t i = 0;                                                                                              \
+        for (; i + FAC_LANES_F32 <= n; i += FAC_LANES_F32) {                                                        \
+            fac_vf32 v = (fac_load_##S(x + i) - m) * r;                                                             \
+            const fac_vf32 p = !w ? fac_splat_f32(1) : alike ? fac_load_##S(half_w + i) : fac_load_f32(wide_w + i); \
+            const fac_vf32 q = !b      ? fac_splat_f32(-0.0f)                                                       \
+                               : alike ? fac_load_##S(half_b + i)                                                   \
+                                       : fac_load_f32(wide_b + i);                                                  \
+            fac_store_##S(y + i, v * p + q);                                                                        \
+        }                                                                                                           \
+        for (; i < n; i++) {                                                                                        \
+            const float p = !w ? 1 : alike ? GET_##S(half_w[i]) : wide_w[i];                                        \
+            const float q = !b ? -0.0f : alike ? GET_##S(half_b[i]) : wide_b[i];                                    \
+            y[i] = PUT_##S((GET_##S(x[i]) - mean) * rstd * p + q);                                                  \
+        }                                                                                                           \
+    }
+APPLY_HALF(bf16)
+APPLY_HALF(f16)
+
+void FAC_ISA_NAME(fac__norm_apply_half)(bool bf16, const uint16_t *x, float mean, float rstd, bool alike, const void *w,
+                                        const void *b, uint16_t *y, int64_t n) {
+    if (bf16 && alike)
+        apply_bf16(x, mean, rstd, true, w, b, y, n);
+    else if (bf16)
+        apply_bf16(x, mean, rstd, false, w, b, y, n);
+    else if (alike)
+        apply_f16(x, mean, rstd, true, w, b, y, n);
+    else
+        apply_f16(x, mean, rstd, false, w, b, y, n);
+}
 
 void FAC_ISA_NAME(fac__root_inverses)(double *v, double eps, int64_t n) {
     for (int64_t i = 0; i < n; i++) v[i] = 1.0 / sqrt(v[i] + eps);

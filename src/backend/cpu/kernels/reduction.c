@@ -29,7 +29,9 @@ void fac__fold_identity(fac_fold_op op, fac_acc k, void *acc, int64_t n) {
     static const float f32[] = {0.0f, 1.0f, -INFINITY, INFINITY};
     static const double f64[] = {0.0, 1.0, -INFINITY, INFINITY};
     static const int64_t i64[] = {0, 1, INT64_MIN, INT64_MAX, 0};
-    if (k == FAC_ACC_F32)
+    if (op == FAC_FOLD_SUM)
+        memset(acc, 0, (size_t)n * fac__acc_size(k));
+    else if (k == FAC_ACC_F32)
         for (int64_t i = 0; i < n; i++) ((float *)acc)[i] = f32[op];
     else if (k == FAC_ACC_F64)
         for (int64_t i = 0; i < n; i++) ((double *)acc)[i] = f64[op];
