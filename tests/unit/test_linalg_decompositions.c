@@ -48,6 +48,26 @@ static void qr_factors_are_orthogonal_and_triangular(void **state) {
     }
 }
 
+/* Tall matrices are factored by columns; some of theirs are zero, or have squares that do not fit. */
+static void qr_factors_of_tall_matrices_are_orthogonal(void **state) {
+    (void)state;
+    static const int64_t tall[][2] = {{63, 5}, {64, 8}, {65, 1}, {71, 7}, {200, 3}, {130, 20}, {300, 129}};
+    static const double scales[] = {1, 1e-30, 1e30};
+    for (size_t i = 0; i < 6 * FAC_COUNT(tall); i++) {
+        FAC_SCOPE(scope);
+        const fac_dtype d = i % 2 ? FAC_F32 : FAC_F64;
+        const int64_t m = tall[i / 6][0], n = tall[i / 6][1];
+        const double scale = scales[i / 2 % 3], tolerance = i % 2 ? 1e-4 : 1e-11;
+        fac_tensor *a = RANDOM(2, m, n);
+        if (n > 2) assert_non_null(fac_fill_(fac_select(a, -1, 2), 0));
+        fac_linalg_qr_result r = fac_linalg_qr(fac_to_dtype(fac_mul(a, scale), d));
+        fac_tensor *q = fac_to_dtype(r.Q, FAC_F64), *right = fac_div(fac_to_dtype(r.R, FAC_F64), scale);
+        assert_near(times(q, right), a, tolerance);
+        assert_near(times(turned(q), q), eyes(n, FAC_F64), tolerance);
+        assert_near(fac_triu(right), right, 0);
+    }
+}
+
 /* R's sign is the opposite of the sign of what is reflected, zero's too. */
 static void reflections_look_at_the_sign_of_zero(void **state) {
     (void)state;
@@ -93,6 +113,25 @@ static void singular_values_and_vectors_multiply_to_the_matrix(void **state) {
         assert_sizes(thin.Vh, 2, k, n);
     }
     assert_close(fac_linalg_svdvals(MATRIX(2, 2, 3, 0, 0, -4)), VECTOR(2, 4, 3));
+}
+
+/* Of matrices far from square, and their transposes, the singular values of a triangle are computed. */
+static void singular_vectors_of_tall_and_wide_matrices_multiply_to_them(void **state) {
+    (void)state;
+    static const int64_t tall[][2] = {{100, 8}, {7, 3}, {9, 1}, {80, 33}};
+    for (size_t i = 0; i < 4 * FAC_COUNT(tall); i++) {
+        FAC_SCOPE(scope);
+        const fac_dtype d = i % 2 ? FAC_F32 : FAC_F64;
+        const double tolerance = i % 2 ? 1e-4 : 1e-11;
+        fac_tensor *wide = RANDOM(2, tall[i / 4][0], tall[i / 4][1]), *a = i / 2 % 2 ? turned(wide) : wide;
+        fac_linalg_svd_result r = fac_linalg_svd(fac_to_dtype(a, d), .full_matrices = false);
+        fac_tensor *u = fac_to_dtype(r.U, FAC_F64), *v = fac_to_dtype(r.Vh, FAC_F64), *s = fac_to_dtype(r.S, FAC_F64);
+        assert_near(times(scaled_columns(u, s), v), a, tolerance);
+        assert_near(times(turned(u), u), eyes(tall[i / 4][1], FAC_F64), tolerance);
+        assert_near(times(v, turned(v)), eyes(tall[i / 4][1], FAC_F64), tolerance);
+        assert_near(fac_to_dtype(fac_linalg_svdvals(fac_to_dtype(a, d)), FAC_F64), s, tolerance);
+        assert_near(s, fac_linalg_svd(a).S, tolerance); /* LAPACK's own way */
+    }
 }
 
 static void eigenvectors_of_symmetric_matrices_are_turned_by_nothing(void **state) {
@@ -492,6 +531,8 @@ static void power_0_has_a_gradient_of_zeros(void **state) {
 
 FAC_TEST_MAIN(
     FAC_TEST(qr_factors_are_orthogonal_and_triangular), FAC_TEST(reflections_multiply_to_q),
+    FAC_TEST(qr_factors_of_tall_matrices_are_orthogonal),
+    FAC_TEST(singular_vectors_of_tall_and_wide_matrices_multiply_to_them),
     FAC_TEST(reflections_look_at_the_sign_of_zero), FAC_TEST(singular_values_and_vectors_multiply_to_the_matrix),
     FAC_TEST(eigenvectors_of_symmetric_matrices_are_turned_by_nothing),
     FAC_TEST(symmetric_matrices_of_any_size_and_scale_have_eigenvectors), FAC_TEST(eigenvectors_of_others_are_scaled),

@@ -1,4 +1,5 @@
-/* Singular values and vectors: LAPACK's gesdd, divide and conquer.
+/* Singular values and vectors: LAPACK's gesdd, divide and conquer. Of real matrices with at least twice as many rows as columns, or the
+   other way round, the kernels of factor.h make Q and R first, unless U is wanted whole; gesdd gets R, and Q its singular vectors.
 
    One matrix at a time, batches cut into chunks of whole matrices; each is computed in its own dtype by one thread, so results do not
    depend on the number of threads. A matrix that is not finite is refused before LAPACK sees it. */
@@ -8,9 +9,12 @@
 
 typedef struct job {
     int kind, m, n, k, lwork;
-    char what; /* LAPACK's job: N, S or A */
+    char what;    /* LAPACK's job: N, S or A */
+    int64_t rows; /* of a tall matrix, whose R is m x n; else 0 */
+    fac_dtype dtype;
     fac_matrices a, u, s, vh;
     int64_t at_a, at_u, at_s, at_vh, at_work, at_real, at_int; /* in scratch */
+    int64_t at_rows, at_c, at_tau, at_room;                    /* of tall matrices */
 } job;
 
 /* A call of gesdd; info is the result. */
@@ -38,6 +42,45 @@ static fac_status not_finite(int64_t i) {
                     (long long)i);
 }
 
+/* ---- tall matrices ---------------------------------------------------------------------------------------------------------- */
+
+static int64_t row_of(const job *j) { return fac__factor_row(j->n, j->dtype); }
+
+/* R to p, by columns; reflections stay in scratch. False if the matrix is not finite. */
+static bool reduce(const job *j, int64_t i, char *at, char *p) {
+    const int64_t ld = row_of(j), item = (int64_t)j->a.item;
+    const fac_matrices rows = fac__matrices_turned(j->a);
+    char *a = at + j->at_rows;
+    fac__matrix_pack(&rows, i, a, ld);
+    for (int64_t r = 0; r < j->rows; r++) memset(a + (r * ld + j->n) * item, 0, (size_t)((ld - j->n) * item));
+    if (!fac__all_finite(a, j->rows * ld, j->kind)) return false;
+    FAC_ISA_PICK(fac__factor_kernels)()->qr(j->dtype, j->rows, j->n, a, ld, at + j->at_tau, at + j->at_room);
+    memset(p, 0, (size_t)(j->n * j->n * item));
+    for (int64_t r = 0; r < j->n; r++)
+        for (int64_t c = r; c < j->n; c++) memcpy(p + (c * j->n + r) * item, a + (r * ld + c) * item, (size_t)item);
+    return true;
+}
+
+/* U = Q times the singular vectors of R, which lie by columns. */
+static void give_u(const job *j, int64_t i, char *at, const char *small) {
+    const int64_t ld = row_of(j), item = (int64_t)j->a.item;
+    const fac_matrices u = fac__matrices_turned(j->u);
+    char *c = at + j->at_c;
+    memset(c, 0, (size_t)(j->rows * ld * item));
+    for (int64_t r = 0; r < j->n; r++)
+        for (int64_t k = 0; k < j->n; k++) memcpy(c + (r * ld + k) * item, small + (k * j->n + r) * item, (size_t)item);
+    FAC_ISA_PICK(fac__factor_kernels)
+    ()->qr_apply(j->dtype, j->rows, j->n, at + j->at_rows, ld, at + j->at_tau, false, c, ld, j->n, false,
+                 at + j->at_room);
+    fac__matrix_unpack(&u, i, c, ld);
+}
+
+static bool load(const job *j, int64_t i, char *at, char *p) {
+    if (j->rows) return reduce(j, i, at, p);
+    fac__matrix_pack(&j->a, i, p, fac__ld(j->m));
+    return fac__all_finite(p, (int64_t)j->m * j->n, j->kind);
+}
+
 static fac_status one(const job *j, int64_t i, char *at) {
     const bool vectors = j->what != 'N';
     int unused;
@@ -49,10 +92,10 @@ static fac_status one(const job *j, int64_t i, char *at) {
                .ints = (int *)(void *)(at + j->at_int),
                .lwork = j->lwork};
     p.s = fac__matrix_room(&j->s, i, at + j->at_s, &unused);
-    p.u = vectors ? fac__matrix_room(&j->u, i, at + j->at_u, &p.ldu) : p.a;
+    p.u = !vectors ? p.a : j->rows ? at + j->at_u : fac__matrix_room(&j->u, i, at + j->at_u, &p.ldu);
+    if (vectors && j->rows) p.ldu = j->n;
     p.vh = vectors ? fac__matrix_room(&j->vh, i, at + j->at_vh, &p.ldvh) : p.a;
-    fac__matrix_pack(&j->a, i, p.a, fac__ld(j->m));
-    if (!fac__all_finite(p.a, (int64_t)j->m * j->n, j->kind)) return not_finite(i);
+    if (!load(j, i, at, p.a)) return not_finite(i);
     int info = decompose(j, &p);
     FAC_CHECK(info == 0, FAC_ERR_ARGUMENT,
               "(Batch element %lld): The algorithm failed to converge because the input matrix is "
@@ -60,7 +103,10 @@ static fac_status one(const job *j, int64_t i, char *at) {
               (long long)i, info);
     fac__matrix_settle(&j->s, i, p.s, at + j->at_s);
     if (!vectors) return FAC_OK;
-    fac__matrix_settle(&j->u, i, p.u, at + j->at_u);
+    if (j->rows)
+        give_u(j, i, at, p.u);
+    else
+        fac__matrix_settle(&j->u, i, p.u, at + j->at_u);
     fac__matrix_settle(&j->vh, i, p.vh, at + j->at_vh);
     return FAC_OK;
 }
@@ -86,12 +132,18 @@ static int64_t lay_out(job *j) {
     int64_t bytes = 0;
     j->at_a = fac__part(&bytes, j->m, j->n, j->a.item);
     j->at_s = fac__part(&bytes, k, 1, real);
-    j->at_u = fac__part(&bytes, vectors ? j->u.rows : 0, j->u.cols, j->a.item);
+    j->at_u = fac__part(&bytes, vectors ? j->rows ? j->n : j->u.rows : 0, j->u.cols, j->a.item);
     j->at_vh = fac__part(&bytes, vectors ? j->vh.rows : 0, j->vh.cols, j->a.item);
     j->at_work = fac__part(&bytes, j->lwork, 1, j->a.item);
     if (j->kind >= 2)
         j->at_real = fac__part(&bytes, fac__max(5 * k * k + 5 * k, 2 * big * k + 2 * k * k + k) + 7 * k, 1, real);
     j->at_int = fac__part(&bytes, 8 * k, 1, sizeof(int));
+    if (j->rows) {
+        j->at_rows = fac__part(&bytes, j->rows, row_of(j), j->a.item);
+        j->at_c = fac__part(&bytes, vectors ? j->rows : 0, row_of(j), j->a.item);
+        j->at_tau = fac__part(&bytes, k, 1, j->a.item);
+        j->at_room = fac__part(&bytes, j->rows, FAC_QR_BLOCK, j->a.item);
+    }
     return bytes;
 }
 
@@ -115,6 +167,20 @@ static fac_status of_nothing(fac_structured *s) {
     return FAC_OK;
 }
 
+/* Turns a wide matrix, A^T = V S U^T, and gives LAPACK the triangle of a tall one. */
+static void look_for_tall(job *j) {
+    if (!fac__factor_takes(j->dtype) || j->what == 'A') return;
+    if (j->a.cols >= 2 * j->a.rows) {
+        const fac_matrices u = j->u;
+        j->a = fac__matrices_turned(j->a);
+        j->u = fac__matrices_turned(j->vh);
+        j->vh = fac__matrices_turned(u);
+    }
+    if (j->a.rows < 2 * j->a.cols) return;
+    j->rows = j->a.rows;
+    j->m = j->n = (int)j->a.cols;
+}
+
 fac_status _linalg_svd_cpu(fac_structured *s, fac_tensor *A, bool full_matrices, bool compute_uv, const char *driver) {
     (void)driver;
     FAC_TRY(fac__lapack_sizes(A));
@@ -122,6 +188,7 @@ fac_status _linalg_svd_cpu(fac_structured *s, fac_tensor *A, bool full_matrices,
     for (int i = 0; i < 3; i++) FAC_TRY(fac_out_aside(s, i));
     if (A->numel == 0) return of_nothing(s);
     job j = {.kind = fac__lapack_kind((fac_dtype)A->dtype),
+             .dtype = (fac_dtype)A->dtype,
              .what = !compute_uv     ? 'N'
                      : full_matrices ? 'A'
                                      : 'S',
@@ -134,6 +201,8 @@ fac_status _linalg_svd_cpu(fac_structured *s, fac_tensor *A, bool full_matrices,
     j.m = (int)j.a.rows;
     j.n = (int)j.a.cols;
     j.k = (int)fac__min(j.m, j.n);
+    const double work = 8.0 * j.m * j.n * j.k;
+    look_for_tall(&j);
     j.lwork = ask_work(&j);
-    return fac__lapack_for(j.a.count, 8.0 * j.m * j.n * j.k, lay_out(&j), chunk, &j);
+    return fac__lapack_for(j.a.count, work, lay_out(&j), chunk, &j);
 }
