@@ -473,9 +473,20 @@ static fac_status call_reflections(void *context, fac_tensors in, fac_tensor **o
 static void reflections_have_gradients(void **state) {
     (void)state;
     FAC_SCOPE(scope);
-    for (int what = 0; what < 4; what++) {
+    for (int i = 0; i < 12; i++) { /* of numbers, with a tau of zero, and of complex ones */
         FAC_SCOPE(s);
+        int what = i % 4;
         fac_tensor *a = LEAF(2, 4, 3), *tau = LEAF(2, 2), *c = LEAF(2, 4, 2);
+        if (i / 4 == 1) {
+            tau = fac_detach(tau);
+            assert_non_null(fac_fill_(fac_select(tau, -1, 0), 0));
+            assert_non_null(fac_set_requires_grad(tau, true));
+        }
+        if (i / 4 == 2) {
+            a = fac_set_requires_grad(random_complex(4, 3), true),
+            c = fac_set_requires_grad(random_complex(4, 2), true);
+            tau = fac_set_requires_grad(fac_detach(fac_select(random_complex(1, 2), 1, 0)), true);
+        }
         if (fac_gradcheck(call_reflections, &what, FAC_TENSORS(a, tau, c), 1) ||
             fac_gradgradcheck(call_reflections, &what, FAC_TENSORS(a, tau, c), 1))
             fail_msg("%d: %s", what, fac_error_message());
