@@ -46,19 +46,63 @@ static fac_status not_finite(int64_t i) {
 
 static int64_t row_of(const job *j) { return fac__factor_row(j->n, j->dtype); }
 
-/* R to p, by columns; reflections stay in scratch. False if the matrix is not finite. */
-static bool reduce(const job *j, int64_t i, char *at, char *p) {
+/* Where no vectors are wanted: R of the triangles of blocks of rows that stay in a cache, which take the rows' place. Returns how many
+   rows are left to factor. */
+static int64_t reduce_blocks(const job *j, char *at) {
+    const int64_t ld = row_of(j), item = (int64_t)j->a.item, block = fac__max(1024, 8 * j->n);
+    int64_t rows = j->rows;
+    char *a = at + j->at_rows;
+    while (rows >= 2 * block) {
+        const int64_t blocks = rows / block;
+        for (int64_t b = 0; b < blocks; b++) {
+            const int64_t first = b * rows / blocks, end = (b + 1) * rows / blocks;
+            char *from = a + first * ld * item, *to = a + b * j->n * ld * item;
+            FAC_ISA_PICK(fac__factor_kernels)
+            ()->qr(j->dtype, end - first, j->n, from, ld, at + j->at_tau, at + j->at_room);
+            memmove(to, from, (size_t)(j->n * ld * item));
+            for (int64_t r = 1; r < j->n; r++) memset(to + r * ld * item, 0, (size_t)(r * item));
+        }
+        rows = blocks * j->n;
+    }
+    return rows;
+}
+
+static void multiply(const job *j, void *v, int64_t n, double by) {
+    for (int64_t k = 0; k < n && j->dtype == FAC_F32; k++) ((float *)v)[k] *= (float)by;
+    for (int64_t k = 0; k < n && j->dtype == FAC_F64; k++) ((double *)v)[k] *= by;
+}
+
+static void pack_tall(const job *j, int64_t i, char *a) {
     const int64_t ld = row_of(j), item = (int64_t)j->a.item;
     const fac_matrices rows = fac__matrices_turned(j->a);
-    char *a = at + j->at_rows;
     fac__matrix_pack(&rows, i, a, ld);
     for (int64_t r = 0; r < j->rows; r++) memset(a + (r * ld + j->n) * item, 0, (size_t)((ld - j->n) * item));
-    if (!fac__all_finite(a, j->rows * ld, j->kind)) return false;
-    FAC_ISA_PICK(fac__factor_kernels)()->qr(j->dtype, j->rows, j->n, a, ld, at + j->at_tau, at + j->at_room);
+}
+
+/* R of the packed rows to p, by columns; reflections stay in scratch. False if R is not finite. */
+static bool reduce_packed(const job *j, char *at, char *p) {
+    const int64_t ld = row_of(j), item = (int64_t)j->a.item;
+    char *a = at + j->at_rows;
+    const int64_t left = j->what == 'N' ? reduce_blocks(j, at) : j->rows;
+    FAC_ISA_PICK(fac__factor_kernels)()->qr(j->dtype, left, j->n, a, ld, at + j->at_tau, at + j->at_room);
     memset(p, 0, (size_t)(j->n * j->n * item));
     for (int64_t r = 0; r < j->n; r++)
         for (int64_t c = r; c < j->n; c++) memcpy(p + (c * j->n + r) * item, a + (r * ld + c) * item, (size_t)item);
-    return true;
+    return fac__all_finite(p, (int64_t)j->n * j->n, j->kind);
+}
+
+/* A matrix that is not finite has no finite R. One that is has none if lengths of its columns do not fit: it is made small. Returns what
+   singular values are to be multiplied by, 0 if the matrix is not finite. */
+static double reduce(const job *j, int64_t i, char *at, char *p) {
+    const double down = 0x1p-40;
+    const int64_t all = j->rows * row_of(j);
+    char *a = at + j->at_rows;
+    pack_tall(j, i, a);
+    if (reduce_packed(j, at, p)) return 1;
+    pack_tall(j, i, a);
+    if (!fac__all_finite(a, all, j->kind)) return 0;
+    multiply(j, a, all, down);
+    return reduce_packed(j, at, p) ? 1 / down : 0;
 }
 
 /* U = Q times the singular vectors of R, which lie by columns. */
@@ -75,7 +119,8 @@ static void give_u(const job *j, int64_t i, char *at, const char *small) {
     fac__matrix_unpack(&u, i, c, ld);
 }
 
-static bool load(const job *j, int64_t i, char *at, char *p) {
+/* The matrix that LAPACK gets, and what reduce returns. */
+static double load(const job *j, int64_t i, char *at, char *p) {
     if (j->rows) return reduce(j, i, at, p);
     fac__matrix_pack(&j->a, i, p, fac__ld(j->m));
     return fac__all_finite(p, (int64_t)j->m * j->n, j->kind);
@@ -95,12 +140,14 @@ static fac_status one(const job *j, int64_t i, char *at) {
     p.u = !vectors ? p.a : j->rows ? at + j->at_u : fac__matrix_room(&j->u, i, at + j->at_u, &p.ldu);
     if (vectors && j->rows) p.ldu = j->n;
     p.vh = vectors ? fac__matrix_room(&j->vh, i, at + j->at_vh, &p.ldvh) : p.a;
-    if (!load(j, i, at, p.a)) return not_finite(i);
+    const double up = load(j, i, at, p.a);
+    if (up == 0) return not_finite(i);
     int info = decompose(j, &p);
     FAC_CHECK(info == 0, FAC_ERR_ARGUMENT,
               "(Batch element %lld): The algorithm failed to converge because the input matrix is "
               "ill-conditioned or has too many repeated singular values (error code: %d).",
               (long long)i, info);
+    if (up != 1) multiply(j, p.s, j->k, up);
     fac__matrix_settle(&j->s, i, p.s, at + j->at_s);
     if (!vectors) return FAC_OK;
     if (j->rows)
