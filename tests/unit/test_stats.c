@@ -455,6 +455,22 @@ static void distances_keep_nan_and_do_not_cancel(void **state) {
     assert_int_equal(fac_tensor_numel(batch), 4 * 5 * 3 * 6);
 }
 
+/* Few powers are made one by one, many by doubling. */
+static void vander_holds_powers(void **state) {
+    (void)state;
+    static const int64_t columns[] = {2, 3, 7, 8, 16, 17, 30};
+    for (size_t i = 0; i < FAC_COUNT(columns); i++)
+        for (int d = 0; d < 2; d++) {
+            FAC_SCOPE(s);
+            fac_tensor *x = fac_to_dtype(fac_mt(fac_reshape(fac_arange(6), FAC_INTS(2, 3))), d ? FAC_I64 : FAC_F64);
+            x = fac_clamp(fac_sub(x, 2), -2, 2);
+            fac_tensor *want =
+                fac_pow(fac_unsqueeze(x, -1), fac_to_dtype(fac_arange(columns[i]), d ? FAC_I64 : FAC_F64));
+            assert_true(fac_equal(fac_linalg_vander(x, .N = columns[i]), want));
+        }
+    assert_no_error();
+}
+
 /* Fewer than two columns are ones or nothing, and a number of columns that no memory holds is refused before a power is made. */
 static void vander_of_few_and_of_very_many_columns(void **state) {
     (void)state;
@@ -572,6 +588,6 @@ FAC_TEST_MAIN(FAC_TEST(any_and_all_reduce_the_dimensions_that_are_given),
               FAC_TEST(segments_are_reduced), FAC_TEST(tables_are_renormed_once_per_row),
               FAC_TEST(diagonals_are_filled_and_wrapped), FAC_TEST(places_fill_a_size_known_before),
               FAC_TEST(distances_agree_with_norms_of_differences), FAC_TEST(distances_keep_nan_and_do_not_cancel),
-              FAC_TEST(vander_of_few_and_of_very_many_columns), FAC_TEST(gradients_agree_with_differences),
-              FAC_TEST(second_gradients_agree_with_differences), FAC_TEST(gradients_of_products_with_zeros),
-              FAC_TEST(statistics_survive_failing_allocations))
+              FAC_TEST(vander_holds_powers), FAC_TEST(vander_of_few_and_of_very_many_columns),
+              FAC_TEST(gradients_agree_with_differences), FAC_TEST(second_gradients_agree_with_differences),
+              FAC_TEST(gradients_of_products_with_zeros), FAC_TEST(statistics_survive_failing_allocations))
