@@ -53,6 +53,39 @@ static void gradient_of_a_zero_distance_is_zero(void **state) {
     values_are(fac_grad_of(x), (const double[]){0, 0, 0, 0, 0, 0}, 6);
 }
 
+/* The gradient of cdist, of sizes on both sides of every block, against those of norms of differences; the weights of the
+   distances lie by rows, by columns, in steps, or are one number. */
+static fac_tensor *weights_of(int how, int64_t n, int64_t m, fac_dtype d) {
+    if (how == 1) return fac_t(fac_randn(FAC_SHAPE(m, n), .dtype = d));
+    if (how == 2) return fac_slice(fac_randn(FAC_SHAPE(n, 2 * m), .dtype = d), 1, .step = 2);
+    return how == 3 ? fac_expand(fac_full(FAC_SHAPE(1), 0.5, .dtype = d), FAC_INTS(n, m))
+                    : fac_randn(FAC_SHAPE(n, m), .dtype = d);
+}
+
+static void check_gradients(fac_dtype d, double p, int how) {
+    FAC_SCOPE(s);
+    enum { N = 37, M = 131, DEPTH = 41 };
+    fac_tensor *x = fac_randn(FAC_SHAPE(N, DEPTH), .dtype = d), *y = fac_randn(FAC_SHAPE(M, DEPTH), .dtype = d);
+    fac_tensor *a = fac_to_dtype(x, FAC_F64), *b = fac_to_dtype(y, FAC_F64), *w = weights_of(how, N, M, d);
+    for (int i = 0; i < 4; i++) assert_non_null(fac_set_requires_grad((fac_tensor *[]){x, y, a, b}[i], true));
+    fac_tensor *apart = fac_sub(fac_unsqueeze(a, 1), fac_unsqueeze(b, 0));
+    assert_ok(fac_backward(fac_cdist(x, y, .p = p), .gradient = w));
+    assert_ok(fac_backward(fac_linalg_vector_norm(apart, .ord = p, .dim = -1), .gradient = fac_to_dtype(w, FAC_F64)));
+    const double tol = d == FAC_F64 ? 1e-11 : d == FAC_F32 ? 1e-4 : 1e-1;
+    assert_true(fac_allclose(fac_to_dtype(fac_grad_of(x), FAC_F64), fac_grad_of(a), .rtol = tol, .atol = tol));
+    assert_true(fac_allclose(fac_to_dtype(fac_grad_of(y), FAC_F64), fac_grad_of(b), .rtol = tol, .atol = tol));
+}
+
+static void gradients_agree_with_norms_of_differences_across_blocks(void **state) {
+    (void)state;
+    static const double powers[] = {1, 2, 3};
+    static const fac_dtype dtypes[] = {FAC_BF16, FAC_F32, FAC_F64};
+    fac_manual_seed(7);
+    for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
+        for (size_t p = 0; p < FAC_COUNT(powers); p++)
+            for (int how = 0; how < 4; how++) check_gradients(dtypes[d], powers[p], how);
+}
+
 static void shapes_that_do_not_fit_are_refused(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -91,4 +124,6 @@ FAC_TEST_MAIN(FAC_TEST(points_without_coordinates_are_at_distance_zero),
               FAC_TEST(renorm_leaves_a_row_whose_norm_is_not_a_number),
               FAC_TEST(distance_gradients_agree_with_differences),
               FAC_TEST(distance_second_gradients_agree_with_differences), FAC_TEST(distances_have_their_closed_forms),
-              FAC_TEST(gradient_of_a_zero_distance_is_zero), FAC_TEST(shapes_that_do_not_fit_are_refused))
+              FAC_TEST(gradient_of_a_zero_distance_is_zero),
+              FAC_TEST(gradients_agree_with_norms_of_differences_across_blocks),
+              FAC_TEST(shapes_that_do_not_fit_are_refused))

@@ -48,6 +48,26 @@ static void qr_factors_are_orthogonal_and_triangular(void **state) {
     }
 }
 
+/* Tall matrices are factored by columns; some of theirs are zero, or have squares that do not fit. */
+static void qr_factors_of_tall_matrices_are_orthogonal(void **state) {
+    (void)state;
+    static const int64_t tall[][2] = {{63, 5}, {64, 8}, {65, 1}, {71, 7}, {200, 3}, {130, 20}, {300, 129}};
+    static const double scales[] = {1, 1e-30, 1e30};
+    for (size_t i = 0; i < 6 * FAC_COUNT(tall); i++) {
+        FAC_SCOPE(scope);
+        const fac_dtype d = i % 2 ? FAC_F32 : FAC_F64;
+        const int64_t m = tall[i / 6][0], n = tall[i / 6][1];
+        const double scale = scales[i / 2 % 3], tolerance = i % 2 ? 1e-4 : 1e-11;
+        fac_tensor *a = RANDOM(2, m, n);
+        if (n > 2) assert_non_null(fac_fill_(fac_select(a, -1, 2), 0));
+        fac_linalg_qr_result r = fac_linalg_qr(fac_to_dtype(fac_mul(a, scale), d));
+        fac_tensor *q = fac_to_dtype(r.Q, FAC_F64), *right = fac_div(fac_to_dtype(r.R, FAC_F64), scale);
+        assert_near(times(q, right), a, tolerance);
+        assert_near(times(turned(q), q), eyes(n, FAC_F64), tolerance);
+        assert_near(fac_triu(right), right, 0);
+    }
+}
+
 /* R's sign is the opposite of the sign of what is reflected, zero's too. */
 static void reflections_look_at_the_sign_of_zero(void **state) {
     (void)state;
@@ -93,6 +113,45 @@ static void singular_values_and_vectors_multiply_to_the_matrix(void **state) {
         assert_sizes(thin.Vh, 2, k, n);
     }
     assert_close(fac_linalg_svdvals(MATRIX(2, 2, 3, 0, 0, -4)), VECTOR(2, 4, 3));
+}
+
+/* Of tall matrices, which are reduced before LAPACK sees them: what is not finite is refused wherever it stands, and what is large but
+   finite has singular values. */
+static void tall_matrices_may_be_large_and_must_be_finite(void **state) {
+    (void)state;
+    static const double bad[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 48; i++) {
+        FAC_SCOPE(scope);
+        const int64_t m = i / 24 ? 2500 : 70, n = 10;
+        fac_tensor *a = fac_to_dtype(RANDOM(1, m, n), i % 2 ? FAC_F32 : FAC_F64);
+        fac_fill_(fac_select(fac_select(a, 1, i / 6 % 2 ? m - 1 : 3), 1, i / 12 % 2 ? 0 : 9), bad[i / 2 % 3]);
+        assert_null(fac_linalg_svdvals(a));
+        assert_error(FAC_ERR_ARGUMENT, "non-finite");
+    }
+    FAC_SCOPE(scope);
+    fac_tensor *large = fac_full(FAC_SHAPE(3000, 1), 1e36, .dtype = FAC_F32);
+    assert_near(fac_div(fac_linalg_svdvals(large), 1e37), fac_full(FAC_SHAPE(1), sqrt(30), .dtype = FAC_F32), 1e-3);
+    large = fac_full(FAC_SHAPE(3000, 1), 1e38, .dtype = FAC_F32);
+    assert_true(isinf(fac_item(fac_linalg_svdvals(large))));
+}
+
+/* Of matrices far from square, and their transposes, the singular values of a triangle are computed. */
+static void singular_vectors_of_tall_and_wide_matrices_multiply_to_them(void **state) {
+    (void)state;
+    static const int64_t tall[][2] = {{100, 8}, {7, 3}, {9, 1}, {80, 33}, {5003, 9}, {3000, 1}};
+    for (size_t i = 0; i < 4 * FAC_COUNT(tall); i++) {
+        FAC_SCOPE(scope);
+        const fac_dtype d = i % 2 ? FAC_F32 : FAC_F64;
+        const double tolerance = i % 2 ? 1e-4 : 1e-11;
+        fac_tensor *wide = RANDOM(2, tall[i / 4][0], tall[i / 4][1]), *a = i / 2 % 2 ? turned(wide) : wide;
+        fac_linalg_svd_result r = fac_linalg_svd(fac_to_dtype(a, d), .full_matrices = false);
+        fac_tensor *u = fac_to_dtype(r.U, FAC_F64), *v = fac_to_dtype(r.Vh, FAC_F64), *s = fac_to_dtype(r.S, FAC_F64);
+        assert_near(times(scaled_columns(u, s), v), a, tolerance);
+        assert_near(times(turned(u), u), eyes(tall[i / 4][1], FAC_F64), tolerance);
+        assert_near(times(v, turned(v)), eyes(tall[i / 4][1], FAC_F64), tolerance);
+        assert_near(fac_to_dtype(fac_linalg_svdvals(fac_to_dtype(a, d)), FAC_F64), s, tolerance);
+        if (tall[i / 4][0] <= 100) assert_near(s, fac_linalg_svd(a).S, tolerance); /* LAPACK's own way */
+    }
 }
 
 static void eigenvectors_of_symmetric_matrices_are_turned_by_nothing(void **state) {
@@ -434,9 +493,20 @@ static fac_status call_reflections(void *context, fac_tensors in, fac_tensor **o
 static void reflections_have_gradients(void **state) {
     (void)state;
     FAC_SCOPE(scope);
-    for (int what = 0; what < 4; what++) {
+    for (int i = 0; i < 12; i++) { /* of numbers, with a tau of zero, and of complex ones */
         FAC_SCOPE(s);
+        int what = i % 4;
         fac_tensor *a = LEAF(2, 4, 3), *tau = LEAF(2, 2), *c = LEAF(2, 4, 2);
+        if (i / 4 == 1) {
+            tau = fac_detach(tau);
+            assert_non_null(fac_fill_(fac_select(tau, -1, 0), 0));
+            assert_non_null(fac_set_requires_grad(tau, true));
+        }
+        if (i / 4 == 2) {
+            a = fac_set_requires_grad(random_complex(4, 3), true),
+            c = fac_set_requires_grad(random_complex(4, 2), true);
+            tau = fac_set_requires_grad(fac_detach(fac_select(random_complex(1, 2), 1, 0)), true);
+        }
         if (fac_gradcheck(call_reflections, &what, FAC_TENSORS(a, tau, c), 1) ||
             fac_gradgradcheck(call_reflections, &what, FAC_TENSORS(a, tau, c), 1))
             fail_msg("%d: %s", what, fac_error_message());
@@ -490,18 +560,23 @@ static void power_0_has_a_gradient_of_zeros(void **state) {
     assert_close(fac_grad_of(a), fac_zeros(FAC_INTS(2, 2), .dtype = FAC_F64));
 }
 
-FAC_TEST_MAIN(
-    FAC_TEST(qr_factors_are_orthogonal_and_triangular), FAC_TEST(reflections_multiply_to_q),
-    FAC_TEST(reflections_look_at_the_sign_of_zero), FAC_TEST(singular_values_and_vectors_multiply_to_the_matrix),
-    FAC_TEST(eigenvectors_of_symmetric_matrices_are_turned_by_nothing),
-    FAC_TEST(symmetric_matrices_of_any_size_and_scale_have_eigenvectors), FAC_TEST(eigenvectors_of_others_are_scaled),
-    FAC_TEST(least_squares_solve_the_normal_equations), FAC_TEST(pseudo_inverses_meet_penrose),
-    FAC_TEST(ranks_count_what_is_above_the_threshold), FAC_TEST(norms_of_a_matrix_are_those_of_its_definition),
-    FAC_TEST(the_norm_of_a_matrix_without_elements_is_zero), FAC_TEST(condition_numbers_of_diagonals_are_ratios),
-    FAC_TEST(powers_multiply), FAC_TEST(exponentials_are_those_of_closed_forms),
-    FAC_TEST(tensors_are_inverted_as_matrices), FAC_TEST(what_is_not_finite_is_refused),
-    FAC_TEST(outputs_with_gaps_get_what_new_ones_get), FAC_TEST(matrices_without_elements_are_decomposed),
-    FAC_TEST(bits_do_not_depend_on_threads), FAC_TEST(gradients_are_those_of_differences),
-    FAC_TEST(complex_gradients_are_those_of_differences), FAC_TEST(reflections_have_gradients),
-    FAC_TEST(least_squares_have_gradients), FAC_TEST(losses_that_depend_on_phases_are_refused),
-    FAC_TEST(eigenvectors_of_symmetric_matrices_have_symmetric_gradients), FAC_TEST(power_0_has_a_gradient_of_zeros))
+FAC_TEST_MAIN(FAC_TEST(qr_factors_are_orthogonal_and_triangular), FAC_TEST(reflections_multiply_to_q),
+              FAC_TEST(qr_factors_of_tall_matrices_are_orthogonal),
+              FAC_TEST(singular_vectors_of_tall_and_wide_matrices_multiply_to_them),
+              FAC_TEST(tall_matrices_may_be_large_and_must_be_finite), FAC_TEST(reflections_look_at_the_sign_of_zero),
+              FAC_TEST(singular_values_and_vectors_multiply_to_the_matrix),
+              FAC_TEST(eigenvectors_of_symmetric_matrices_are_turned_by_nothing),
+              FAC_TEST(symmetric_matrices_of_any_size_and_scale_have_eigenvectors),
+              FAC_TEST(eigenvectors_of_others_are_scaled), FAC_TEST(least_squares_solve_the_normal_equations),
+              FAC_TEST(pseudo_inverses_meet_penrose), FAC_TEST(ranks_count_what_is_above_the_threshold),
+              FAC_TEST(norms_of_a_matrix_are_those_of_its_definition),
+              FAC_TEST(the_norm_of_a_matrix_without_elements_is_zero),
+              FAC_TEST(condition_numbers_of_diagonals_are_ratios), FAC_TEST(powers_multiply),
+              FAC_TEST(exponentials_are_those_of_closed_forms), FAC_TEST(tensors_are_inverted_as_matrices),
+              FAC_TEST(what_is_not_finite_is_refused), FAC_TEST(outputs_with_gaps_get_what_new_ones_get),
+              FAC_TEST(matrices_without_elements_are_decomposed), FAC_TEST(bits_do_not_depend_on_threads),
+              FAC_TEST(gradients_are_those_of_differences), FAC_TEST(complex_gradients_are_those_of_differences),
+              FAC_TEST(reflections_have_gradients), FAC_TEST(least_squares_have_gradients),
+              FAC_TEST(losses_that_depend_on_phases_are_refused),
+              FAC_TEST(eigenvectors_of_symmetric_matrices_have_symmetric_gradients),
+              FAC_TEST(power_0_has_a_gradient_of_zeros))

@@ -275,6 +275,27 @@ static void extremes_are_the_same_with_and_without_a_gradient(void **state) {
         }
 }
 
+/* Of halves the elements that give the extremes, the first of equal ones, are found without a loop of one's own. */
+static void extremes_have_the_gradients_that_those_of_halves_have(void **state) {
+    (void)state;
+    static const int64_t widths[] = {1, 8, 15, 16, 37};
+    for (size_t i = 0; i < 4 * FAC_COUNT(widths); i++) {
+        FAC_SCOPE(s);
+        const char *how = i % 2 ? "amax" : "amin";
+        fac_tensor *x = fac_clamp(holes(FAC_F32, 2, FAC_INTS(9, widths[i / 4])), -9, 9), *grads[2][2];
+        fac_tensor *a = fac_clamp(holes(FAC_F32, 0.5, FAC_INTS(12, 9)), -9, 9);
+        const fac_dtype dtypes[] = {i / 2 % 2 ? FAC_F64 : FAC_F32, FAC_F16};
+        for (int d = 0; d < 2; d++) {
+            fac_tensor *leaf = fac_set_requires_grad(fac_clone(fac_to_dtype(x, dtypes[d])), true);
+            fac_tensor *csr = fac_set_requires_grad(fac_to_sparse_csr(fac_to_dtype(a, dtypes[d])), true);
+            fac_tensor *y = fac_sum(fac_sparse_mm_reduce(csr, leaf, how));
+            assert_ok(fac_grad(FAC_TENSORS(y), FAC_TENSORS(leaf, csr), grads[d]));
+        }
+        assert_same(fac_to_dtype(grads[0][0], FAC_F32), fac_to_dtype(grads[1][0], FAC_F32));
+        assert_same(fac_to_dtype(fac_to_dense(grads[0][1]), FAC_F32), fac_to_dtype(fac_to_dense(grads[1][1]), FAC_F32));
+    }
+}
+
 /* ---- reductions --------------------------------------------------------------------------------------------------------------------- */
 
 static void rows_and_columns_are_reduced(void **state) {
@@ -507,7 +528,8 @@ FAC_TEST_MAIN(FAC_TEST(elements_are_found_in_order_whatever_the_width), FAC_TEST
               FAC_TEST(sums_and_products_agree_with_strided), FAC_TEST(cubes_and_tensors_of_vectors_are_added),
               FAC_TEST(nan_infinity_and_minus_zero_stay), FAC_TEST(products_of_sparse_matrices_agree_with_strided),
               FAC_TEST(sampled_products_agree_with_strided),
-              FAC_TEST(extremes_are_the_same_with_and_without_a_gradient), FAC_TEST(rows_and_columns_are_reduced),
+              FAC_TEST(extremes_are_the_same_with_and_without_a_gradient),
+              FAC_TEST(extremes_have_the_gradients_that_those_of_halves_have), FAC_TEST(rows_and_columns_are_reduced),
               FAC_TEST(softmax_is_over_what_is_there), FAC_TEST(slices_are_picked_from_any_order),
               FAC_TEST(copies_along_a_dimension_are_in_order), FAC_TEST(unordered_and_repeated_columns_are_added_up),
               FAC_TEST(indices_out_of_range_are_refused), FAC_TEST(bits_do_not_depend_on_threads))

@@ -195,6 +195,34 @@ static void quantiles_lie_between_neighbours(void **state) {
     assert_values(fac_quantile_scalar(rows, 0.5, .dim = 0), 5, 5, 5);
 }
 
+/* Of long rows few quantiles are selected, more of them read from sorted rows: values and gradients are the same, among equal elements
+   and NaN too. */
+static void quantiles_of_long_rows_are_those_of_sorted_ones(void **state) {
+    (void)state;
+    static const char *const ways[] = {"linear", "lower", "higher", "midpoint", "nearest"};
+    for (size_t i = 0; i < FAC_COUNT(ways); i++)
+        for (int64_t dim = 0; dim < 2; dim++) {
+            FAC_SCOPE(s);
+            fac_tensor *x = fac_floor(fac_mul(fac_rand(FAC_SHAPE(303, 303), .dtype = FAC_F64), 90.0)),
+                       *y = fac_clone(x);
+            fac_fill_(fac_select(fac_select(x, 0, 3), 0, 5), NAN);
+            fac_copy_(y, x);
+            assert_non_null(fac_set_requires_grad(x, true));
+            assert_non_null(fac_set_requires_grad(y, true));
+            fac_tensor *few =
+                fac_quantile(x, fac_to_dtype(fac_tensor_of(0.5, 0.125), FAC_F64), .dim = dim, .interpolation = ways[i]);
+            fac_tensor *many = fac_quantile(y, fac_to_dtype(fac_tensor_of(0.5, 0.125, 1), FAC_F64), .dim = dim,
+                                            .interpolation = ways[i]);
+            many = fac_narrow(many, 0, 0, 2);
+            assert_true(fac_allclose(few, many, .rtol = 0, .atol = 0, .equal_nan = true));
+            assert_true(isnan(fac_item(fac_select(fac_select(few, 0, 0), 0, dim ? 3 : 5))));
+            assert_ok(fac_backward(fac_nansum(few)));
+            assert_ok(fac_backward(fac_nansum(many)));
+            assert_true(fac_equal(fac_grad_of(x), fac_grad_of(y)));
+        }
+    assert_no_error();
+}
+
 static void quantiles_refuse_what_does_not_fit(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -427,6 +455,22 @@ static void distances_keep_nan_and_do_not_cancel(void **state) {
     assert_int_equal(fac_tensor_numel(batch), 4 * 5 * 3 * 6);
 }
 
+/* Few powers are made one by one, many by doubling. */
+static void vander_holds_powers(void **state) {
+    (void)state;
+    static const int64_t columns[] = {2, 3, 7, 8, 16, 17, 30};
+    for (size_t i = 0; i < FAC_COUNT(columns); i++)
+        for (int d = 0; d < 2; d++) {
+            FAC_SCOPE(s);
+            fac_tensor *x = fac_to_dtype(fac_mt(fac_reshape(fac_arange(6), FAC_INTS(2, 3))), d ? FAC_I64 : FAC_F64);
+            x = fac_clamp(fac_sub(x, 2), -2, 2);
+            fac_tensor *want =
+                fac_pow(fac_unsqueeze(x, -1), fac_to_dtype(fac_arange(columns[i]), d ? FAC_I64 : FAC_F64));
+            assert_true(fac_equal(fac_linalg_vander(x, .N = columns[i]), want));
+        }
+    assert_no_error();
+}
+
 /* Fewer than two columns are ones or nothing, and a number of columns that no memory holds is refused before a power is made. */
 static void vander_of_few_and_of_very_many_columns(void **state) {
     (void)state;
@@ -537,12 +581,13 @@ FAC_TEST_MAIN(FAC_TEST(any_and_all_reduce_the_dimensions_that_are_given),
               FAC_TEST(bincount_counts_and_adds_weights), FAC_TEST(bincount_of_many_agrees_with_scatter),
               FAC_TEST(histograms_have_their_closed_forms), FAC_TEST(histogram_agrees_with_its_own_edges),
               FAC_TEST(histograms_refuse_what_does_not_fit), FAC_TEST(counts_do_not_depend_on_threads),
-              FAC_TEST(quantiles_lie_between_neighbours), FAC_TEST(quantiles_refuse_what_does_not_fit),
-              FAC_TEST(mode_and_nanmedian_choose), FAC_TEST(covariance_has_its_closed_form),
-              FAC_TEST(combinations_come_in_order), FAC_TEST(gradient_is_exact_for_a_parabola),
-              FAC_TEST(index_reduce_reduces_slices), FAC_TEST(segments_are_reduced),
-              FAC_TEST(tables_are_renormed_once_per_row), FAC_TEST(diagonals_are_filled_and_wrapped),
-              FAC_TEST(places_fill_a_size_known_before), FAC_TEST(distances_agree_with_norms_of_differences),
-              FAC_TEST(distances_keep_nan_and_do_not_cancel), FAC_TEST(vander_of_few_and_of_very_many_columns),
+              FAC_TEST(quantiles_lie_between_neighbours), FAC_TEST(quantiles_of_long_rows_are_those_of_sorted_ones),
+              FAC_TEST(quantiles_refuse_what_does_not_fit), FAC_TEST(mode_and_nanmedian_choose),
+              FAC_TEST(covariance_has_its_closed_form), FAC_TEST(combinations_come_in_order),
+              FAC_TEST(gradient_is_exact_for_a_parabola), FAC_TEST(index_reduce_reduces_slices),
+              FAC_TEST(segments_are_reduced), FAC_TEST(tables_are_renormed_once_per_row),
+              FAC_TEST(diagonals_are_filled_and_wrapped), FAC_TEST(places_fill_a_size_known_before),
+              FAC_TEST(distances_agree_with_norms_of_differences), FAC_TEST(distances_keep_nan_and_do_not_cancel),
+              FAC_TEST(vander_holds_powers), FAC_TEST(vander_of_few_and_of_very_many_columns),
               FAC_TEST(gradients_agree_with_differences), FAC_TEST(second_gradients_agree_with_differences),
               FAC_TEST(gradients_of_products_with_zeros), FAC_TEST(statistics_survive_failing_allocations))

@@ -55,48 +55,15 @@ fac_tensor *qr_grad(fac_tensors in, fac_tensor *q, fac_tensor *r, const char *mo
 
 /* ---- reflections ------------------------------------------------------------------------------------------------------------------ */
 
-/* Y = H_1 ... H_k C, or H_k^H ... H_1^H C if transpose, with H_i = I - tau_i v_i v_i^H. Column i of `vectors` is v_i. */
+/* Y = H_1 ... H_k C, or H_k^H ... H_1^H C if transpose, with H_i = I - tau_i v_i v_i^H, where v_i is column i of V: Y = C - V T V^H C, or
+   with T^H (Schreiber and Van Loan 1989). T = A^-1 D with D = diag(tau), A = I + D U, and U what V^H V has above the diagonal; a tau of
+   zero is no exception. */
 typedef struct reflections {
-    fac_tensor *vectors, *tau;
-    int64_t k;
-    bool transpose;
+    fac_tensor *v, *tau, *above, *a, *t; /* `a` is read above its diagonal only */
 } reflections;
 
-static int64_t order(const reflections *h, int64_t step) { return h->transpose ? step : h->k - 1 - step; }
-static fac_tensor *vector_at(const reflections *h, int64_t i) { return columns(h->vectors, i, 1); }
-/* The factor of reflection i as [*, 1, 1]. */
-static fac_tensor *factor_at(const reflections *h, int64_t i) {
-    fac_tensor *t = fac__s_unsqueeze(columns(h->tau, i, 1), -1);
-    return h->transpose ? fac__s_conj(t) : t;
-}
-static fac_tensor *reflect(fac_tensor *v, fac_tensor *factor, fac_tensor *x) {
-    return sub(x, mul(factor, product(v, product(adjoint(v), x))));
-}
-
-/* With t the factor, r what a reflection took in and G the gradient of what it gave:
-   of t  -v^H G r^H v,  of v  -conj(t) G r^H v - t r G^H v,  of r  G - conj(t) v v^H G. */
-static fac_tensor *one_back(const reflections *h, int64_t i, fac_tensor *r, fac_tensor *g, fac_tensor **dv,
-                            fac_tensor **dt) {
-    fac_tensor *v = vector_at(h, i), *t = factor_at(h, i), *tc = fac__s_conj(t);
-    fac_tensor *w = product(adjoint(r), v), *gw = product(g, w);
-    *dt = negative(product(adjoint(v), gw));
-    if (h->transpose) *dt = fac__s_conj(*dt);
-    *dv = negative(add(mul(tc, gw), mul(t, product(r, product(adjoint(g), v)))));
-    return reflect(v, tc, g);
-}
-
-/* Gradients of the vectors' matrix and of tau, and of C. `taken` and `parts` have room for k. */
-static fac_tensor *all_back(const reflections *h, fac_tensor *C, fac_tensor *g, fac_tensor **taken, fac_tensor **dv,
-                            fac_tensor **dt) {
-    for (int64_t s = 0; s < h->k; s++) {
-        taken[s] = C;
-        C = reflect(vector_at(h, order(h, s)), factor_at(h, order(h, s)), C);
-    }
-    for (int64_t s = h->k - 1; s >= 0; s--) {
-        int64_t i = order(h, s);
-        g = one_back(h, i, taken[s], g, &dv[i], &dt[i]);
-    }
-    return fac_error() ? NULL : g;
+static fac_tensor *solve_above(fac_tensor *a, fac_tensor *b) {
+    return a && b ? fac__s_linalg_solve_triangular(a, b, true, true, true) : NULL;
 }
 
 /* What is on and above the diagonal of the input is not read. */
@@ -106,32 +73,44 @@ static fac_tensor *below_diagonal(fac_tensor *columns_of, fac_tensor *input, int
     return rest ? fac__s_constant_pad_nd(g, FAC_INTS(0, rest), fac_scalar_i_(0)) : g;
 }
 
-static reflections reflections_of(fac_tensor *input, fac_tensor *tau, bool transpose) {
+static reflections reflections_of(fac_tensor *input, fac_tensor *tau) {
     const int64_t k = columns_in(tau), m = rows_in(input);
     fac_tensor *below = fac__s_tril(columns(input, 0, k), -1);
     fac_tensor *ones = fac__s_eye_m(m, k, (fac_dtype)input->dtype, FAC_STRIDED, input->device, (fac_opt_num){0});
-    return (reflections){add(below, ones), tau, k, transpose};
+    reflections h = {.v = add(below, ones), .tau = tau};
+    h.above = fac__s_triu(product(adjoint(h.v), h.v), 1);
+    h.a = mul(column_of(tau), h.above);
+    h.t = solve_above(h.a, diagonal_matrix(tau));
+    return h;
 }
 
-/* The gradients of input and tau, and the return value of C. */
+/* Gradients of V and tau, given that of T. */
+static void through_triangle(const reflections *h, fac_tensor *dt, fac_tensor **of_v, fac_tensor **of_tau) {
+    fac_tensor *y = fac__s_linalg_solve_triangular(adjoint(h->a), dt, false, true, true);
+    fac_tensor *da = negative(product(y, adjoint(h->t)));
+    fac_tensor *du = fac__s_triu(mul(fac__s_conj(column_of(h->tau)), da), 1);
+    *of_tau = add(matrix_diagonal(y), sum_over(mul(da, fac__s_conj(h->above)), FAC_INTS(-1), false));
+    *of_v = product(h->v, add(du, adjoint(du)));
+}
+
+/* The gradients of input and tau, and the return value of C, from G: with S = V^H C and R = V^H G, and T or T^H in the middle,
+   of C  G - V T^H R,  of T  -R S^H,  of V  -G S^H T^H - C R^H T, and what T gives. */
 static fac_tensor *through_reflections(fac_tensor *input, fac_tensor *tau, bool transpose, fac_tensor *C, fac_tensor *g,
                                        fac_tensor **of_input, fac_tensor **of_tau) {
-    const size_t k = (size_t)columns_in(tau);
+    const int64_t k = columns_in(tau);
     if (k == 0) {
         *of_input = zeros_of(input, fac__sizes_now(input));
         *of_tau = zeros_of(tau, fac__sizes_now(tau));
         return g;
     }
-    reflections h = reflections_of(input, tau, transpose);
-    fac_tensor **room = fac__alloc_array(k, 3 * sizeof *room);
-    if (!room) return NULL;
-    fac_tensor *of_c = all_back(&h, C, g, room, room + k, room + 2 * k);
-    if (of_c) {
-        *of_input = below_diagonal(fac__s_cat((fac_tensors){room + k, k}, -1), input, (int64_t)k);
-        *of_tau = fac__s_squeeze_dim(fac__s_cat((fac_tensors){room + 2 * k, k}, -2), -1);
-    }
-    fac__free(room);
-    return of_c;
+    const reflections h = reflections_of(input, tau);
+    fac_tensor *vh = adjoint(h.v), *s = product(vh, C), *r = product(vh, g), *sh = adjoint(s), *of_v;
+    fac_tensor *middle = transpose ? adjoint(h.t) : h.t, *turned = transpose ? h.t : adjoint(h.t);
+    fac_tensor *of_middle = negative(product(r, sh));
+    through_triangle(&h, transpose ? adjoint(of_middle) : of_middle, &of_v, of_tau);
+    fac_tensor *direct = add(product(product(g, sh), turned), product(C, product(adjoint(r), middle)));
+    *of_input = below_diagonal(sub(of_v, direct), input, k);
+    return sub(g, product(h.v, product(turned, r)));
 }
 
 fac_status householder_product_grads(fac_tensor **grads, fac_tensor *grad, fac_tensor *input, fac_tensor *tau) {

@@ -59,8 +59,11 @@ FAC_ISA_DECLARE(const fac_factor_kernels *, fac__factor_kernels, (void));
 static inline bool fac__factor_takes(fac_dtype d) { return d == FAC_F32 || d == FAC_F64; }
 /* Elements from one column to the next: whole vectors, and not so that columns meet in the cache. */
 int64_t fac__factor_ld(int64_t rows, fac_dtype dtype);
-/* Elements from one row to the next for QR, with room for a strip that begins within the columns. */
-static inline int64_t fac__factor_row(int64_t cols, fac_dtype dtype) { return fac__factor_ld(cols + 16, dtype); }
+/* Elements from one row to the next for QR, with room for a strip that begins within the columns: of a single block, at the first. */
+static inline int64_t fac__factor_row(int64_t cols, fac_dtype dtype) {
+    if (cols <= FAC_QR_BLOCK) return dtype == FAC_F64 ? 8 : 16;
+    return fac__factor_ld(cols + 16, dtype);
+}
 /* How many threads one matrix of a batch of `count` may be given, and bytes of scratch for its m x n factors and any number of right
    sides. */
 int fac__factor_threads(int64_t count);

@@ -1,5 +1,6 @@
 /* The factors and systems of factor_body.h in f32 and in f64. */
 #include "backend/cpu/factor.h"
+#include "backend/cpu/kernels/transpose.h"
 #include "backend/cpu/simd.h"
 
 #if FAC_VECTOR_BYTES == 64
@@ -9,6 +10,14 @@
 #endif
 #define BLOCK 8  /* reflections that are applied together */
 #define PANEL 16 /* columns of an LU panel; a multiple of all LANES */
+
+/* Columns of a panel from rows, and back. */
+static void turn_f32(char *to, int64_t to_row, const char *from, int64_t from_row, int64_t rows, int64_t cols) {
+    FAC_ISA_NAME(fac__transpose_4)(to, to_row, from, from_row, rows, cols, false);
+}
+static void turn_f64(char *to, int64_t to_row, const char *from, int64_t from_row, int64_t rows, int64_t cols) {
+    FAC_ISA_NAME(fac__transpose_8)(to, to_row, from, from_row, rows, cols);
+}
 
 #define T float
 #define V fac_vf32

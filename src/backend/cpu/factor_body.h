@@ -472,11 +472,11 @@ static N(reflection) N(reflection_of)(double alpha, double sum, double scale) {
     return (N(reflection)){(T)((beta - alpha) / beta), (T)(alpha - beta), scale, beta / scale};
 }
 
-/* The same where squares do not fit, or are zero: the column is looked at again, in f64 and scaled by a power of two. */
-static N(reflection) N(careful_reflection)(int64_t m, int q, const T *v) {
-    double top = 0, sum = 0, scale = 1, alpha = v[q * BLOCK + q];
+/* The same where squares do not fit, or are zero: column q, whose elements are `step` apart, is looked at again, in f64 and scaled by a power of two. */
+static N(reflection) N(careful_reflection)(int64_t m, int q, const T *v, int64_t step) {
+    double top = 0, sum = 0, scale = 1, alpha = v[q * step];
     for (int64_t r = q + 1; r < m; r++) {
-        const double x = v[r * BLOCK + q], size = x < 0 ? -x : x;
+        const double x = v[r * step], size = x < 0 ? -x : x;
         top = size > top || size != size ? size : top;
     }
     if (top == 0) return (N(reflection)){0, 1, 1, alpha};
@@ -484,7 +484,7 @@ static N(reflection) N(careful_reflection)(int64_t m, int q, const T *v) {
     if (top > 0x1p400) scale = 0x1p-600;
     if (top < 0x1p-400) scale = 0x1p600;
     for (int64_t r = q + 1; r < m; r++) {
-        const double x = v[r * BLOCK + q] * scale;
+        const double x = v[r * step] * scale;
         sum += x * x;
     }
     return N(reflection_of)(alpha * scale, sum, scale);
@@ -502,7 +502,7 @@ static void N(reflect_block)(int64_t m, int n, T *v, T *tau) {
         T *first = v + q * BLOCK;
         const double sum = (double)squares[0][q] + (double)squares[1][q], alpha = first[q];
         const bool fits = sum > LEAST_SQUARE && sum < MOST_SQUARE && alpha * alpha < MOST_SQUARE;
-        const N(reflection) h = fits ? N(reflection_of)(alpha, sum, 1) : N(careful_reflection)(m, q, v);
+        const N(reflection) h = fits ? N(reflection_of)(alpha, sum, 1) : N(careful_reflection)(m, q, v + q, BLOCK);
         const T up = (T)h.scale;
         tau[q] = h.tau;
         memcpy(&w[0], first, sizeof w[0]);
@@ -523,6 +523,76 @@ static void N(reflect_block)(int64_t m, int n, T *v, T *tau) {
             memcpy(at, &row, sizeof row);
             if (r > q + 1) squares[r % 2] += row * row;
         }
+    }
+}
+
+/* dot[l] = x . y_l for `count` columns ld apart, which is constant where this is inlined. */
+static inline __attribute__((always_inline)) void N(dot_columns)(const int count, int64_t n, const T *x, const T *y,
+                                                                 int64_t ld, T *dot) {
+    V sum[4][2] = {{{0}}};
+    int64_t r = 0;
+    for (; r + 2 * LANES <= n; r += 2 * LANES)
+#pragma GCC unroll 4
+        for (int l = 0; l < count; l++) {
+            sum[l][0] = FMA(LOAD(x + r), LOAD(y + l * ld + r), sum[l][0]);
+            sum[l][1] = FMA(LOAD(x + r + LANES), LOAD(y + l * ld + r + LANES), sum[l][1]);
+        }
+    for (int l = 0; l < count; l++) {
+        T lane[LANES], total = 0;
+        STORE(lane, sum[l][0] + sum[l][1]);
+        for (int i = 0; i < LANES; i++) total += lane[i];
+        for (int64_t i = r; i < n; i++) total += x[i] * y[l * ld + i];
+        dot[l] = total;
+    }
+}
+
+/* y_l -= w[l] x. */
+static inline __attribute__((always_inline)) void N(subtract_from_columns)(const int count, int64_t n, const T *x,
+                                                                           const T *w, T *y, int64_t ld) {
+    int64_t r = 0;
+    for (; r + LANES <= n; r += LANES)
+#pragma GCC unroll 4
+        for (int l = 0; l < count; l++) {
+            T *at = y + l * ld + r;
+            STORE(at, FMA(LOAD(x + r), SPLAT(-w[l]), LOAD(at)));
+        }
+    for (; r < n; r++)
+        for (int l = 0; l < count; l++) y[l * ld + r] -= w[l] * x[r];
+}
+
+/* The columns right of one that was made a reflection, count at a time: y_l -= tau (y_l[0] + x . y_l[1..]) (1, x). */
+static inline __attribute__((always_inline)) void N(reflect_columns_by)(const int count, int64_t n, T tau, const T *x,
+                                                                        T *y, int64_t ld) {
+    T w[4];
+    N(dot_columns)(count, n, x, y + 1, ld, w);
+    for (int l = 0; l < count; l++) {
+        w[l] = tau * (y[l * ld] + w[l]);
+        y[l * ld] -= w[l];
+    }
+    N(subtract_from_columns)(count, n, x, w, y + 1, ld);
+}
+
+/* As reflect_block, for n columns v[n][m] that each lie together: what tall matrices gain from. */
+enum { N(TALL) = 64 };
+static void N(reflect_columns)(int64_t m, int n, T *v, T *tau) {
+    for (int q = 0; q < n; q++) {
+        T *x = v + q * m + q + 1, *y = x + m - 1, square;
+        const int64_t below = m - q - 1;
+        N(dot_columns)(1, below, x, x, 0, &square);
+        const double sum = square, alpha = x[-1];
+        const bool fits = sum > LEAST_SQUARE && sum < MOST_SQUARE && alpha * alpha < MOST_SQUARE;
+        const N(reflection) h = fits ? N(reflection_of)(alpha, sum, 1) : N(careful_reflection)(m, q, v + q * m, 1);
+        const T up = (T)h.scale, inverse = 1 / h.by;
+        if (fits)
+            for (int64_t r = 0; r < below; r++) x[r] *= inverse;
+        else
+            for (int64_t r = 0; r < below; r++) x[r] = x[r] * up / h.by;
+        x[-1] = (T)h.beta;
+        tau[q] = h.tau;
+        int l = q + 1;
+        for (; l + 4 <= n; l += 4, y += 4 * m) N(reflect_columns_by)(4, below, h.tau, x, y, m);
+        for (; l + 2 <= n; l += 2, y += 2 * m) N(reflect_columns_by)(2, below, h.tau, x, y, m);
+        if (l < n) N(reflect_columns_by)(1, below, h.tau, x, y, m);
     }
 }
 
@@ -548,12 +618,12 @@ static void N(finish_block)(int64_t m, int n, T *v, const T *tau, T (*t)[BLOCK])
     }
 }
 
-/* C[m, lanes] -= V (T or its transpose) V^T C; w vectors of lanes. */
-static inline __attribute__((always_inline)) void N(apply_strip)(const int w, int64_t m, const T *v, T (*t)[BLOCK],
-                                                                 bool transpose, T *c, int64_t ldc) {
+/* C[m, lanes] -= V (T or its transpose) V^T C; w vectors of lanes. Rows of C from `filled` on are zero. */
+static inline __attribute__((always_inline)) void N(apply_strip)(const int w, int64_t m, int64_t filled, const T *v,
+                                                                 T (*t)[BLOCK], bool transpose, T *c, int64_t ldc) {
     V sum[BLOCK][2];
     T x[BLOCK * STRIP];
-    for (int q = 0; q < BLOCK; q += ROWS) N(products)(ROWS, w, m, v + q, 1, BLOCK, c, ldc, sum + q);
+    for (int q = 0; q < BLOCK; q += ROWS) N(products)(ROWS, w, filled, v + q, 1, BLOCK, c, ldc, sum + q);
     for (int q = 0; q < BLOCK; q++)
         for (int l = 0; l < w; l++) {
             V y = {0};
@@ -564,12 +634,13 @@ static inline __attribute__((always_inline)) void N(apply_strip)(const int w, in
     (w > 1 ? N(subtract_two) : N(subtract_one))(m, BLOCK, v, BLOCK, 1, x, STRIP, c, ldc);
 }
 
-static void N(apply_block)(int64_t m, const T *v, T (*t)[BLOCK], bool transpose, T *c, int64_t ldc, int64_t cols) {
+static void N(apply_block)(int64_t m, int64_t filled, const T *v, T (*t)[BLOCK], bool transpose, T *c, int64_t ldc,
+                           int64_t cols) {
     for (int64_t j = 0; j < cols; j += STRIP) {
         if (cols - j > LANES)
-            N(apply_strip)(2, m, v, t, transpose, c + j, ldc);
+            N(apply_strip)(2, m, filled, v, t, transpose, c + j, ldc);
         else
-            N(apply_strip)(1, m, v, t, transpose, c + j, ldc);
+            N(apply_strip)(1, m, filled, v, t, transpose, c + j, ldc);
     }
 }
 
@@ -588,13 +659,22 @@ static void N(qr)(int64_t m, int64_t n, T *a, int64_t ld, T *tau, T *room) {
     for (int64_t j = 0; j < fac__min(m, n); j += BLOCK) {
         const int columns = (int)fac__min(BLOCK, n - j), k = (int)fac__min(columns, m - j);
         T *at = a + j * ld + j;
-        memset(room, 0, (size_t)((m - j) * BLOCK) * sizeof(T));
-        N(copy_block)(m - j, columns, room, BLOCK, at, ld);
-        N(reflect_block)(m - j, k, room, tau + j);
-        N(copy_block)(m - j, columns, at, ld, room, BLOCK);
-        if (n - j <= columns) return;
+        if (m - j >= N(TALL)) {
+            const int64_t column = (m - j) * (int64_t)sizeof(T), row = ld * (int64_t)sizeof(T);
+            N(turn)((char *)room, column, (const char *)at, row, columns, m - j);
+            N(reflect_columns)(m - j, columns, room, tau + j);
+            N(turn)((char *)at, row, (const char *)room, column, m - j, columns);
+            if (n - j <= columns) return;
+            N(copy_block)(m - j, columns, room, BLOCK, at, ld);
+        } else {
+            memset(room, 0, (size_t)((m - j) * BLOCK) * sizeof(T));
+            N(copy_block)(m - j, columns, room, BLOCK, at, ld);
+            N(reflect_block)(m - j, k, room, tau + j);
+            N(copy_block)(m - j, columns, at, ld, room, BLOCK);
+            if (n - j <= columns) return;
+        }
         N(finish_block)(m - j, k, room, tau + j, t);
-        N(apply_block)(m - j, room, t, true, at + columns, ld, n - j - columns);
+        N(apply_block)(m - j, m - j, room, t, true, at + columns, ld, n - j - columns);
     }
 }
 
@@ -607,7 +687,10 @@ static void N(qr_apply)(int64_t m, int64_t k, const T *a, int64_t ld, const T *t
         const int n = (int)fac__min(BLOCK, k - j);
         N(copy_block)(m - j, n, room, BLOCK, a + j * ld + j, ld);
         N(finish_block)(m - j, n, room, tau + j, t);
-        N(apply_block)(m - j, room, t, transpose, c + j * ldc + skip, ldc, cols - skip);
+        /* Below the diagonal the first block meets nothing in an identity. */
+        N(apply_block)
+        (m - j, identity && b == 0 ? fac__min(m - j, cols - skip) : m - j, room, t, transpose, c + j * ldc + skip, ldc,
+         cols - skip);
     }
 }
 

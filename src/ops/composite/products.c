@@ -61,6 +61,24 @@ fac_status linalg_vecdot_composite(const fac_call_info *c, fac_tensor *x, fac_te
     return fac__give(out, sum_along(mul(fac__s_conj(x), y), dim, false));
 }
 
+/* The powers below `columns`, each on its own, with the products that many have. */
+enum { FEW_POWERS = 16 };
+static fac_tensor *few_powers(fac_tensor *x, int64_t columns) {
+    fac_tensor *powers[FEW_POWERS], *power = x;
+    powers[0] =
+        fac__s_ones_like(x, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
+    for (int64_t k = 1, more; k < columns; k += more) {
+        more = fac__min(k, columns - k);
+        powers[k] = power;
+        for (int64_t i = 1; i < more; i++) powers[k + i] = mul(powers[i], power);
+        if (k + more < columns) power = mul(power, power);
+    }
+    return fac_error()
+               ? NULL
+               : fac__s_contiguous(fac__s_movedim_int(fac__s_stack((fac_tensors){powers, (size_t)columns}, 0), 0, -1),
+                                   FAC_CONTIGUOUS);
+}
+
 fac_status linalg_vander_composite(const fac_call_info *c, fac_tensor *x, fac_opt_int n, fac_tensor **out) {
     (void)c;
     int64_t columns = n.set ? n.v : x->ndim ? x->sizes[x->ndim - 1] : 1;
@@ -71,6 +89,7 @@ fac_status linalg_vander_composite(const fac_call_info *c, fac_tensor *x, fac_op
     if (!x || !fac__s_new_empty(x, FAC_INTS(columns, x->numel), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
                                 (fac_opt_num){0}))
         return fac_error();
+    if (columns <= FEW_POWERS && x->ndim) return fac__give(out, few_powers(x, columns));
     fac_tensor *power = x->ndim ? fac__s_unsqueeze(x, 0) : fac__s_reshape(x, FAC_INTS(1, 1));
     fac_tensor *rows =
         fac__s_ones_like(power, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);

@@ -1,5 +1,5 @@
 /* Quantiles: rows are sorted once, so that NaN comes last, and read at ranks q (n - 1), between two neighbours where that is no whole
-   number. Ranks are computed in the dtype of self, as in PyTorch, while that holds every position. */
+   number. Of long rows on the CPU of which few quantiles are wanted, the elements are selected without sorting. Ranks are computed in the dtype of self, as in PyTorch, while that holds every position. */
 #include "core/read.h"
 #include "ops/composite/brief.h"
 
@@ -60,11 +60,18 @@ static fac_status check_q(const fac_tensor *self, fac_tensor *q) {
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------------- */
 
-/* Sorted rows along the last dimension; the dimension they were taken from has size 1, unless all elements are one row. */
-static fac_tensor *sorted_rows(const quantiles *w) {
+enum { FEW_QUANTILES = 2, LONG_ROW = 256 };
+static bool selects(const quantiles *w, const fac_tensor *rows) {
+    return !w->skip_nans && w->self->device.type == FAC_CPU && w->q->numel > 0 && w->q->numel <= FEW_QUANTILES &&
+           rows->sizes[rows->ndim - 1] >= LONG_ROW;
+}
+
+/* Rows along the last dimension, sorted unless elements are selected; the dimension they were taken from has size 1, unless all elements
+   are one row. */
+static fac_tensor *rows_of(const quantiles *w) {
     fac_tensor *rows = w->flat ? fac__s_reshape(w->self, FAC_INTS(-1))
                                : fac__s_transpose_int(fac__s_unsqueeze(w->self, -1), w->dim, -1);
-    return fac__s_sort(rows, -1, false).values;
+    return !rows || selects(w, rows) ? rows : fac__s_sort(rows, -1, false).values;
 }
 
 /* [k], or [*, k] where each row has numbers of its own. */
@@ -77,27 +84,49 @@ static fac_tensor *ranks_of(const quantiles *w, fac_tensor *rows) {
     return mul(q, cast(last_one, q ? (fac_dtype)q->dtype : FAC_F64));
 }
 
-/* Elements of rows at ranks, which are the same for all rows or not. */
+/* Elements of sorted rows at ranks, which are the same for all rows or not. */
 static fac_tensor *elements_at(fac_tensor *rows, fac_tensor *ranks) {
     fac_tensor *at = cast(ranks, FAC_I64);
     if (!at) return NULL;
     return at->ndim == 1 ? fac__s_index_select(rows, -1, at) : fac__s_gather(rows, -1, at, false);
 }
 
+/* Elements that rows have at ranks once they are sorted. */
+static fac_tensor *selected_at(fac_tensor *rows, fac_tensor *ranks) {
+    fac_tensor *chosen[FEW_QUANTILES];
+    const int64_t n = ranks ? ranks->sizes[0] : 0;
+    for (int64_t i = 0; i < n; i++) {
+        fac_tensor *rank = fac__s_select_int(ranks, 0, i);
+        if (!rank) return NULL;
+        chosen[i] = fac__s_kthvalue(rows, (int64_t)fac__scalar_f64(fac__s_item(rank)) + 1, -1, true).values;
+        if (!chosen[i]) return NULL;
+    }
+    return n > 1 ? fac__s_cat((fac_tensors){chosen, (size_t)n}, -1) : n ? chosen[0] : NULL;
+}
+
+static bool are_whole(fac_tensor *below, fac_tensor *above) {
+    bool same = false;
+    return below && above && fac__c_equal(below, above, &same) == FAC_OK && same;
+}
+
 static fac_tensor *interpolated(const quantiles *w, fac_tensor *rows, fac_tensor *ranks) {
+    fac_tensor *(*const at)(fac_tensor *, fac_tensor *) = selects(w, rows) ? selected_at : elements_at;
     fac_tensor *below = fac__s_floor(ranks), *above = fac__s_ceil(ranks);
-    if (w->way == QUANTILE_LOWER) return elements_at(rows, below);
-    if (w->way == QUANTILE_HIGHER) return elements_at(rows, above);
-    if (w->way == QUANTILE_NEAREST) return elements_at(rows, fac__s_round(ranks));
-    fac_tensor *low = elements_at(rows, below), *high = elements_at(rows, above);
+    if (w->way == QUANTILE_LOWER) return at(rows, below);
+    if (w->way == QUANTILE_HIGHER) return at(rows, above);
+    if (w->way == QUANTILE_NEAREST) return at(rows, fac__s_round(ranks));
+    fac_tensor *low = at(rows, below);
+    fac_tensor *high = at == selected_at && are_whole(below, above) ? low : at(rows, above);
     if (w->way == QUANTILE_MIDPOINT) return fac__s_lerp_Scalar(low, high, fac_scalar_f_(0.5));
     return fac__s_lerp_Tensor(low, high, cast(sub(ranks, below), (fac_dtype)w->self->dtype));
 }
 
-/* A row with a NaN, which is its last element, has no quantiles but that. */
-static fac_tensor *spoilt_by_nans(fac_tensor *rows, fac_tensor *values) {
-    fac_tensor *last = rows ? fac__s_narrow(rows, -1, rows->sizes[rows->ndim - 1] - 1, 1) : NULL;
-    return fill_where(values, fac__s_isnan(last), (double)__builtin_nanf(""));
+/* A row with a NaN, which is the last element of sorted ones, has no quantiles but that. */
+static fac_tensor *spoilt_by_nans(const quantiles *w, fac_tensor *rows, fac_tensor *values) {
+    if (!rows) return NULL;
+    fac_tensor *last = selects(w, rows) ? rows : fac__s_narrow(rows, -1, rows->sizes[rows->ndim - 1] - 1, 1);
+    fac_tensor *nan = fac__s_isnan(last);
+    return fill_where(values, last == rows ? fac__s_any_dim(nan, -1, true) : nan, (double)__builtin_nanf(""));
 }
 
 /* ---- the result's shape -------------------------------------------------------------------------------------------------- */
@@ -123,10 +152,10 @@ static fac_status compute(quantiles *w, fac_opt_int dim, const char *way, fac_te
     FAC_SCOPE(s);
     w->many = w->q->ndim == 1;
     if (!w->many) w->q = fac__s_unsqueeze(w->q, 0);
-    fac_tensor *rows = sorted_rows(w);
+    fac_tensor *rows = rows_of(w);
     if (!rows || !w->q) return fac_error();
     fac_tensor *values = interpolated(w, rows, ranks_of(w, rows));
-    if (!w->skip_nans) values = spoilt_by_nans(rows, values);
+    if (!w->skip_nans) values = spoilt_by_nans(w, rows, values);
     return fac__give(out, arranged(w, values));
 }
 

@@ -55,6 +55,8 @@ fac_tensor *fac__sparse_host_product(fac_sparse_rows a, fac_sparse_rows b, int64
 fac_tensor *fac__sparse_host_reduce(fac_tensor *begin, fac_tensor *values, bool sum);
 /* The largest, or least, of the products of a row's elements and the elements of dense [m, p] that they meet; 0 in rows without. */
 fac_tensor *fac__sparse_host_extremes(fac_sparse_rows rows, fac_tensor *dense, bool largest);
+/* Which elements give them, counted over all rows: the first of equal ones, or of those that are NaN; their number in rows without. */
+fac_tensor *fac__sparse_host_winners(fac_sparse_rows rows, fac_tensor *dense, bool largest);
 /* A row-major matrix and one of compressed rows. */
 fac_tensor *fac__sparse_host_add(fac_tensor *dense, fac_sparse_rows rows);
 /* For the elements of a CSR matrix: products of rows of a [n, m] by rows of b [p, m]. */

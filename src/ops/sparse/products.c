@@ -272,8 +272,14 @@ static fac_status terms_of(fac_tensor *sparse, fac_tensor *dense, terms *t) {
 /* The number of the element that gives each result its term, the first of equal ones or of those that are NaN; z where there is
    none. */
 static fac_tensor *winners(const terms *t, const char *reduce) {
-    fac_tensor *values = fac__s_unsqueeze(fac__s_detach(t->values), 1);
-    fac_tensor *all = fac__s_mul_Tensor(fac__s_index_select(fac__s_detach(t->dense), 0, t->columns), values);
+    fac_tensor *values = fac__s_detach(t->values), *dense = fac__s_detach(t->dense);
+    if (values && dense && fac__may_write(values, dense)) {
+        const fac_sparse_rows elements = {t->begin, t->columns, values};
+        fac_tensor *here = fac__sparse_host_winners(elements, dense, strcmp(reduce, "amax") == 0);
+        if (here || fac_error()) return here;
+    }
+    values = fac__s_unsqueeze(values, 1);
+    fac_tensor *all = fac__s_mul_Tensor(fac__s_index_select(dense, 0, t->columns), values);
     fac_tensor *best = fac__sparse_zeros(FAC_INTS(t->n, t->p), fac__sparse_dtype(t->dense), t->dense->device);
     best = fac__s_index_reduce(best, 0, t->rows, all, reduce, false);
     fac_tensor *wins = fac__s_eq_Tensor(all, fac__s_index_select(best, 0, t->rows));

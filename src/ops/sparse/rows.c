@@ -282,15 +282,86 @@ fac_tensor *fac__sparse_host_add(fac_tensor *dense, fac_sparse_rows rows) {
 EXTREMES(f32, float, int32_t)
 EXTREMES(f64, double, int64_t)
 
-fac_tensor *fac__sparse_host_extremes(fac_sparse_rows rows, fac_tensor *dense, bool largest) {
-    if (!dense || !rows.values || !operands(&dense, &rows.values)) return NULL;
-    const int64_t n = rows.begin->numel - 1, p = dense->sizes[1], *begin = fac__sparse_host_numbers(&rows.begin),
-                  *column = begin ? fac__sparse_host_numbers(&rows.columns) : NULL;
-    if (!column) return NULL;
-    FAC_TRY_NULL(fac__sparse_host_check(begin, n, column, rows.values->numel, dense->sizes[0]));
-    fac_tensor *out = fac__sparse_host_empty(FAC_INTS(n, p), fac__sparse_dtype(dense));
+/* The number within the row, which has at least one element, of the one that gives the best term, four vectors of columns at a time. */
+#define WINNERS(S, T, I)                                                                                        \
+    static void strip_winners_##S(const int64_t *column, const T *values, int64_t n, const T *dense, int64_t p, \
+                                  T sign, I *out) {                                                             \
+        enum { LANES = 16 / sizeof(T) };                                                                        \
+        vector_##S best[4];                                                                                     \
+        bits_##S won[4] = {{0}};                                                                                \
+        for (int v = 0; v < 4; v++)                                                                             \
+            best[v] = *(const vector_##S *)(dense + column[0] * p + v * LANES) * (sign * values[0]);            \
+        for (int64_t k = 1; k < n; k++) {                                                                       \
+            const T value = sign * values[k];                                                                   \
+            const vector_##S *x = (const vector_##S *)(dense + column[k] * p);                                  \
+            const bits_##S number = (bits_##S){0} + (I)k;                                                       \
+            _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) {                                               \
+                const vector_##S term = x[v] * value;                                                           \
+                const bits_##S wins = (term > best[v]) | ((term != term) & (best[v] == best[v]));               \
+                best[v] = (vector_##S)(((bits_##S)term & wins) | ((bits_##S)best[v] & ~wins));                  \
+                won[v] = (number & wins) | (won[v] & ~wins);                                                    \
+            }                                                                                                   \
+        }                                                                                                       \
+        memcpy(out, won, sizeof won);                                                                           \
+    }                                                                                                           \
+    static void winners_##S(const int64_t *begin, const int64_t *column, const void *values, int64_t n,         \
+                            const void *dense, int64_t p, int sign, int64_t *out) {                             \
+        enum { WIDTH = 64 / sizeof(T) };                                                                        \
+        for (int64_t i = 0; i < n; i++, out += p) {                                                             \
+            const int64_t z = begin[i + 1] - begin[i], *c = column + begin[i];                                  \
+            const T *v = (const T *)values + begin[i], *x = dense;                                              \
+            I won[WIDTH];                                                                                       \
+            int64_t j = 0;                                                                                      \
+            for (; z && j + WIDTH <= p; j += WIDTH) {                                                           \
+                strip_winners_##S(c, v, z, x + j, p, (T)sign, won);                                             \
+                for (int l = 0; l < WIDTH; l++) out[j + l] = begin[i] + won[l];                                 \
+            }                                                                                                   \
+            for (; j < p; j++) {                                                                                \
+                T best = 0;                                                                                     \
+                out[j] = z ? begin[i] : begin[n];                                                               \
+                for (int64_t k = 0; k < z; k++) {                                                               \
+                    const T term = (T)sign * v[k] * x[c[k] * p + j];                                            \
+                    if (k && !(term > best || (term != term && best == best))) continue;                        \
+                    best = term;                                                                                \
+                    out[j] = begin[i] + k;                                                                      \
+                }                                                                                               \
+            }                                                                                                   \
+        }                                                                                                       \
+    }
+WINNERS(f32, float, int32_t)
+WINNERS(f64, double, int64_t)
+
+/* What both of the following read: n rows of elements whose columns are checked. */
+typedef struct met_rows {
+    int64_t n, p;
+    const int64_t *begin, *column;
+} met_rows;
+
+static bool meet(fac_sparse_rows *rows, fac_tensor **dense, met_rows *m) {
+    if (!*dense || !rows->values || !operands(dense, &rows->values)) return false;
+    *m = (met_rows){.n = rows->begin->numel - 1, .p = (*dense)->sizes[1]};
+    m->begin = fac__sparse_host_numbers(&rows->begin);
+    m->column = m->begin ? fac__sparse_host_numbers(&rows->columns) : NULL;
+    return m->column &&
+           fac__sparse_host_check(m->begin, m->n, m->column, rows->values->numel, (*dense)->sizes[0]) == FAC_OK;
+}
+
+fac_tensor *fac__sparse_host_winners(fac_sparse_rows rows, fac_tensor *dense, bool largest) {
+    met_rows m;
+    if (!meet(&rows, &dense, &m) || rows.values->numel > INT32_MAX) return NULL;
+    fac_tensor *out = fac__sparse_host_empty(FAC_INTS(m.n, m.p), FAC_I64);
     if (out && out->numel)
-        (dense->dtype == FAC_F32 ? extremes_f32 : extremes_f64)(begin, column, fac__data(rows.values), n,
-                                                                fac__data(dense), p, largest ? 1 : -1, fac__data(out));
+        (dense->dtype == FAC_F32 ? winners_f32 : winners_f64)(m.begin, m.column, fac__data(rows.values), m.n,
+                                                              fac__data(dense), m.p, largest ? 1 : -1, fac__data(out));
+    return out;
+}
+
+fac_tensor *fac__sparse_host_extremes(fac_sparse_rows rows, fac_tensor *dense, bool largest) {
+    met_rows m;
+    if (!meet(&rows, &dense, &m)) return NULL;
+    fac_tensor *out = fac__sparse_host_empty(FAC_INTS(m.n, m.p), fac__sparse_dtype(dense));
+    if (out && out->numel)
+        (dense->dtype == FAC_F32 ? extremes_f32 : extremes_f64)(
+            m.begin, m.column, fac__data(rows.values), m.n, fac__data(dense), m.p, largest ? 1 : -1, fac__data(out));
     return out;
 }

@@ -2,8 +2,9 @@
    packed strip by strip (STRIP rows side by side, DEPTH coordinates at a time), and every point of the block meets the strip while it
    lies in a cache. Sums are taken in float (double for float64) in order of the coordinates: results do not depend on threads.
 
-   The gradient takes one point of x1 at a time, over all of x2. pdist is the same for pairs of rows of one matrix; below the
-   diagonal nothing is computed but what shares a block with it. */
+   The gradient takes blocks of BACK_POINTS points of x1 over BACK_ROWS rows of x2 at a time, which stay in a cache, as do the
+   gradients and distances of their pairs, converted from wherever they lie; sums go on from block to block in order of x2's rows. pdist
+   is the same for pairs of rows of one matrix; below the diagonal nothing is computed but what shares a block with it. */
 #include "backend/cpu/kernels/distance.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/tile.h"
@@ -21,6 +22,13 @@ static fac_metric metric_of(double p) {
     return p == 2 ? FAC_METRIC_SQUARE : isinf(p) ? FAC_METRIC_MOST : FAC_METRIC_POWER;
 }
 
+/* Matrices of one number per pair of points, as they lie: strides in elements. */
+typedef struct pair_values {
+    const char *data;
+    fac_dtype dtype;
+    int64_t row, col;
+} pair_values;
+
 /* Matrices in the type that is computed in, row-major: x1 [batch, P, D], x2 [batch, R, D]; batches are broadcast. */
 typedef struct distances {
     fac_metric metric;
@@ -29,7 +37,8 @@ typedef struct distances {
     size_t item;
     int64_t n1, n2, depth; /* P, R, D */
     fac_nest batch;        /* out, x1, x2 (, grad, dist): offsets in elements */
-    const char *x1, *x2, *grad, *dist;
+    const char *x1, *x2;
+    pair_values grad, dist;
     char *out;
 } distances;
 
@@ -215,33 +224,92 @@ static double factor(const distances *j, double grad, double dist) {
     return grad / (j->metric == FAC_METRIC_SQUARE ? dist : pow(dist, j->p - 1));
 }
 
-/* Room for some points: the gradients and the distances of their pairs. */
-enum { POINTS_BACK = 4 };
-#define BACK(T)                                                                                                   \
-    static void prepare_##T(const distances *j, const T *grad, const T *dist, int64_t i, T *by, T *to) {          \
-        if (!j->pairs && j->metric == FAC_METRIC_SQUARE) {                                                        \
-            RATIO_##T(grad + i * j->n2, dist + i * j->n2, j->n2, by);                                             \
-            return;                                                                                               \
-        }                                                                                                         \
-        for (int64_t k = 0; k < j->n2; k++) {                                                                     \
-            int64_t from = i * j->n2 + k;                                                                         \
-            if (j->pairs) from = k > i ? pair_of(j->n1, i) + k - i - 1 : pair_of(j->n1, k) + i - k - 1;           \
-            const bool self = j->pairs && k == i;                                                                 \
-            to[k] = self ? 0 : dist[from];                                                                        \
-            by[k] = self                             ? 0                                                          \
-                    : j->metric == FAC_METRIC_SQUARE ? grad[from]                                                 \
-                                                     : (T)factor(j, (double)grad[from], (double)dist[from]);      \
-        }                                                                                                         \
-        if (j->metric == FAC_METRIC_SQUARE) RATIO_##T(by, to, j->n2, by);                                         \
-    }                                                                                                             \
-    static void back_##T(const distances *j, const fac_cursor *c, int64_t i, int64_t points, T *room) {           \
-        const T *x1 = (const T *)(const void *)j->x1 + c->offset[1],                                              \
-                *x2 = (const T *)(const void *)j->x2 + c->offset[2];                                              \
-        const T *grad = (const T *)(const void *)j->grad + c->offset[3];                                          \
-        const T *dist = (const T *)(const void *)j->dist + c->offset[4];                                          \
-        T *out = (T *)(void *)j->out + c->offset[0], *to = room + POINTS_BACK * j->n2;                            \
-        for (int64_t k = 0; k < points; k++) prepare_##T(j, grad, dist, i + k, room + k * j->n2, to + k * j->n2); \
-        BACK_##T(j->metric, j->p, x1 + i * j->depth, points, x2, j->n2, j->depth, room, to, out + i * j->depth);  \
+enum { BACK_POINTS = 16, BACK_ROWS = 64, BACK_TILE = BACK_POINTS * BACK_ROWS };
+
+/* n times the number at p. */
+static void spread(char *p, size_t item, int64_t n) {
+    for (int64_t i = 1; i < n; i++) memcpy(p + i * (int64_t)item, p, item);
+}
+
+/* A block of values, rows ld apart, in the type that is computed in. */
+typedef struct pair_block {
+    const char *at;
+    int64_t ld;
+} pair_block;
+
+/* Values of a block of pairs, `rows` x `cols` of them from one on: where they lie, if they can be read there, else converted to `to`.
+   Matrices that lie by columns are converted by columns, and then turned. */
+static pair_block load_pairs(const distances *j, pair_values v, int64_t at, int64_t rows, int64_t cols, char *to,
+                             char *turn) {
+    const int64_t item = (int64_t)j->item, from = fac__dtype_size(v.dtype);
+    const fac_cast cast = fac__casts[j->wide ? FAC_F64 : FAC_F32][v.dtype];
+    const char *src = v.data + at * from;
+    if (v.col == 1 && from == item) return (pair_block){src, v.row};
+    if (v.row != 1 || v.col == 1) {
+        for (int64_t r = 0; r < rows; r++, src += v.row * from) {
+            cast(to + r * BACK_ROWS * item, 1, src, v.col, v.col ? cols : 1);
+            if (!v.col) spread(to + r * BACK_ROWS * item, j->item, cols);
+        }
+        return (pair_block){to, BACK_ROWS};
+    }
+    for (int64_t c = 0; c < cols; c++) cast(turn + c * BACK_POINTS * item, 1, src + c * v.col * from, 1, rows);
+    if (j->wide)
+        FAC_ISA_PICK(fac__transpose_8)(to, BACK_ROWS * item, turn, BACK_POINTS * item, rows, cols);
+    else
+        FAC_ISA_PICK(fac__transpose_4)(to, BACK_ROWS * item, turn, BACK_POINTS * item, rows, cols, false);
+    return (pair_block){to, BACK_ROWS};
+}
+
+/* Values of the pairs of rows [i, i + rows) with columns [c0, c0 + cols), which lie once for both orders; 0 for a row and itself. */
+static pair_block load_row_pairs(const distances *j, pair_values v, int64_t i, int64_t rows, int64_t c0, int64_t cols,
+                                 char *to) {
+    for (int64_t r = i; r < i + rows; r++)
+        for (int64_t c = c0; c < c0 + cols; c++) {
+            char *p = to + ((r - i) * BACK_ROWS + c - c0) * (int64_t)j->item;
+            const int64_t a = fac__min(r, c), b = fac__max(r, c);
+            if (a == b)
+                memset(p, 0, j->item);
+            else
+                memcpy(p, v.data + (pair_of(j->n1, a) + b - a - 1) * (int64_t)j->item, j->item);
+        }
+    return (pair_block){to, BACK_ROWS};
+}
+
+/* Both values of a block's pairs; `room` holds two blocks and what is turned. */
+static void load_block(const distances *j, const fac_cursor *c, int64_t i, int64_t rows, int64_t k, int64_t cols,
+                       char *room, pair_block *grad, pair_block *dist) {
+    char *second = room + BACK_TILE * j->item, *turn = second + BACK_TILE * j->item;
+    if (j->pairs) {
+        *grad = load_row_pairs(j, j->grad, i, rows, k, cols, room);
+        *dist = load_row_pairs(j, j->dist, i, rows, k, cols, second);
+        return;
+    }
+    *grad = load_pairs(j, j->grad, c->offset[3] + i * j->grad.row + k * j->grad.col, rows, cols, room, turn);
+    *dist = load_pairs(j, j->dist, c->offset[4] + i * j->dist.row + k * j->dist.col, rows, cols, second, turn);
+}
+
+/* Scratch memory holds what load_block needs, and what the differences are multiplied by. */
+#define BACK(T)                                                                                               \
+    static void prepare_##T(const distances *j, const T *grad, const T *dist, int64_t n, T *by) {             \
+        if (j->metric == FAC_METRIC_SQUARE)                                                                   \
+            RATIO_##T(grad, dist, n, by);                                                                     \
+        else                                                                                                  \
+            for (int64_t k = 0; k < n; k++) by[k] = (T)factor(j, (double)grad[k], (double)dist[k]);           \
+    }                                                                                                         \
+    static void back_##T(const distances *j, const fac_cursor *c, int64_t i, int64_t points, char *scratch) { \
+        T *by = (T *)(void *)(scratch + 3 * BACK_TILE * sizeof(T));                                           \
+        const T *x1 = (const T *)(const void *)j->x1 + c->offset[1] + i * j->depth;                           \
+        const T *x2 = (const T *)(const void *)j->x2 + c->offset[2];                                          \
+        T *out = (T *)(void *)j->out + c->offset[0] + i * j->depth;                                           \
+        for (int64_t k = 0, n; k < j->n2; k += n, x2 += n * j->depth) {                                       \
+            pair_block grad, dist;                                                                            \
+            n = fac__min(BACK_ROWS, j->n2 - k);                                                               \
+            load_block(j, c, i, points, k, n, scratch, &grad, &dist);                                         \
+            const T *g = (const T *)(const void *)grad.at, *d = (const T *)(const void *)dist.at;             \
+            for (int64_t r = 0; r < points; r++)                                                              \
+                prepare_##T(j, g + r * grad.ld, d + r * dist.ld, n, by + r * BACK_ROWS);                      \
+            BACK_##T(j->metric, j->p, x1, points, x2, n, j->depth, by, BACK_ROWS, d, dist.ld, k == 0, out);   \
+        }                                                                                                     \
     }
 #define RATIO_float FAC_ISA_PICK(fac__distance_ratio_f32)
 #define RATIO_double FAC_ISA_PICK(fac__distance_ratio_f64)
@@ -252,11 +320,11 @@ BACK(double)
 
 static fac_status backward_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const distances *j = ctx;
-    for (int64_t r = begin, points; r < end; r += points) {
-        const int64_t i = r % j->n1;
+    const int64_t blocks = fac__div_up(j->n1, BACK_POINTS);
+    for (int64_t b = begin; b < end; b++) {
+        const int64_t i = b % blocks * BACK_POINTS, points = fac__min(BACK_POINTS, j->n1 - i);
         fac_cursor c;
-        points = fac__min(fac__min(POINTS_BACK, end - r), j->n1 - i);
-        fac__nest_seek(&j->batch, 5, r / j->n1, &c);
+        fac__nest_seek(&j->batch, 5, b / blocks, &c);
         if (j->wide)
             back_double(j, &c, i, points, scratch);
         else
@@ -267,34 +335,42 @@ static fac_status backward_range(void *ctx, int64_t begin, int64_t end, void *sc
 
 static fac_status run_backward(distances *j, fac_tensor *out) {
     fac_tensor *room;
-    int64_t bytes;
     if (j->n2 == 0) return fac__cpu_fill(out, fac_scalar_i_(0));
-    FAC_CHECK(fac__mul(j->n2, 2 * POINTS_BACK * (int64_t)j->item, &bytes), FAC_ERR_OVERFLOW, "too many points");
     FAC_TRY(begin_output(out, j, &room));
     j->out = fac__data(room);
+    const int64_t work = fac__mul_or_max(fac__mul_or_max(BACK_POINTS, j->n2), j->depth);
     fac_status st =
-        fac__parallel_for_scratch(0, j->batch.count * j->n1, fac__grain(FAC_GRAIN, fac__mul_or_max(j->n2, j->depth)),
-                                  fac__max(1, bytes), backward_range, j);
+        fac__parallel_for_scratch(0, j->batch.count * fac__div_up(j->n1, BACK_POINTS), fac__grain(FAC_GRAIN, work),
+                                  4 * BACK_TILE * (int64_t)j->item, backward_range, j);
     return end_output(st, out, room);
+}
+
+static pair_values values_of(const fac_tensor *t) {
+    const int n = t->ndim;
+    return (pair_values){.data = fac__data(t),
+                         .dtype = (fac_dtype)t->dtype,
+                         .row = n > 1 ? t->strides[n - 2] : 0,
+                         .col = t->strides[n - 1]};
 }
 
 fac_status cdist_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *x1, fac_tensor *x2, double p,
                               fac_tensor *cdist) {
     enum { OPERANDS = 5 };
-    fac_tensor *out = s->out[0], *t[4];
+    fac_tensor *out = s->out[0], *x[2];
+    fac_tensor *const t[4] = {x1, x2, grad_output, cdist};
     int64_t strides[OPERANDS][FAC_MAX_DIMS];
     const int64_t *lists[OPERANDS];
     const int batch = out->ndim - 2;
     if (out->numel == 0) return FAC_OK;
-    FAC_TRY(operands((fac_tensor *[]){x1, x2, grad_output, cdist}, t, 4));
-    distances j = plan(t[0], t[1], p);
-    j.x1 = fac__data(t[0]), j.x2 = fac__data(t[1]), j.grad = fac__data(t[2]), j.dist = fac__data(t[3]);
+    FAC_TRY(operands(t, x, 2));
+    distances j = plan(x[0], x[1], p);
+    j.x1 = fac__data(x[0]), j.x2 = fac__data(x[1]), j.grad = values_of(grad_output), j.dist = values_of(cdist);
     fac__row_major(out->sizes, out->ndim, strides[0]);
-    for (int i = 0; i < 4; i++) batch_strides(t[i], batch, strides[i + 1]);
+    for (int i = 0; i < 4; i++) batch_strides(i < 2 ? x[i] : t[i], batch, strides[i + 1]);
     for (int i = 0; i < OPERANDS; i++) lists[i] = strides[i];
     fac__nest_build(&j.batch, out->sizes, batch, UINT64_MAX, OPERANDS, lists, true);
     fac_status st = run_backward(&j, out);
-    drop(t, 4);
+    drop(x, 2);
     return st;
 }
 
@@ -305,7 +381,7 @@ fac_status pdist_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_te
     FAC_TRY(operands((fac_tensor *[]){self, grad_output, pdist}, t, 3));
     distances j = plan(t[0], t[0], p);
     j.pairs = true;
-    j.x1 = j.x2 = fac__data(t[0]), j.grad = fac__data(t[1]), j.dist = fac__data(t[2]);
+    j.x1 = j.x2 = fac__data(t[0]), j.grad = values_of(t[1]), j.dist = values_of(t[2]);
     fac__nest_build(&j.batch, NULL, 0, 0, 0, NULL, true);
     fac_status st = run_backward(&j, out);
     drop(t, 3);

@@ -30,14 +30,14 @@ FAC_ISA_DECLARE(void, fac__distance_add_f64,
                  int64_t columns, int64_t depth, double *acc, int64_t acc_ld, fac_distance_part part));
 
 /* out[points, depth] = the gradients for points x of their distances to the rows of y [n, depth]: the sums over i of by[i] times what p
-   makes of x - y[i]. `by` [points, n] is the gradient over the distance to the power p - 1, or the gradient; dist, likewise, serves
-   FAC_METRIC_MOST. */
+   makes of x - y[i]; added to what is there unless these are the first rows. `by` [points, n], rows by_ld apart, is the gradient over
+   the distance to the power p - 1, or the gradient; dist, likewise, serves FAC_METRIC_MOST. */
 FAC_ISA_DECLARE(void, fac__distance_back_f32,
                 (fac_metric m, double p, const float *x, int64_t points, const float *y, int64_t n, int64_t depth,
-                 const float *by, const float *dist, float *out));
+                 const float *by, int64_t by_ld, const float *dist, int64_t dist_ld, bool first, float *out));
 FAC_ISA_DECLARE(void, fac__distance_back_f64,
                 (fac_metric m, double p, const double *x, int64_t points, const double *y, int64_t n, int64_t depth,
-                 const double *by, const double *dist, double *out));
+                 const double *by, int64_t by_ld, const double *dist, int64_t dist_ld, bool first, double *out));
 
 /* by[i] = grad[i] / dist[i], 0 where the distance is. */
 FAC_ISA_DECLARE(void, fac__distance_ratio_f32, (const float *grad, const float *dist, int64_t n, float *by));

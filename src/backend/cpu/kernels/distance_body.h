@@ -157,11 +157,11 @@ static void LOCAL(back_row)(fac_metric m, T p, const T *x, const T *y, int64_t d
     }
 }
 
-/* by[i] (x - y[i]) of several points x, for vectors of coordinates that stay in registers over all rows of y; of the last vector n
+/* by[i] (x - y[i]) of several points x, for vectors of coordinates that stay in registers over all rows of y; of the last vector `last`
    coordinates are there. `points`, `vectors` and whether the last is whole are constant where this is inlined. */
 static inline __attribute__((always_inline)) void LOCAL(back_block)(const int points, const int vectors, const int last,
                                                                     const T *x, const T *y, int64_t n, int64_t depth,
-                                                                    const T *by, T *out) {
+                                                                    const T *by, int64_t by_ld, bool first, T *out) {
     V xs[LOCAL(ROWS)][2], a[LOCAL(ROWS)][2];
 #pragma GCC unroll 4
     for (int p = 0; p < points; p++)
@@ -169,7 +169,11 @@ static inline __attribute__((always_inline)) void LOCAL(back_block)(const int po
         for (int v = 0; v < vectors; v++) {
             xs[p][v] =
                 v == vectors - 1 ? LOCAL(load)(x + p * depth + v * LANES, last) : LOAD(x + p * depth + v * LANES);
-            a[p][v] = (V){0};
+            if (first)
+                a[p][v] = (V){0};
+            else
+                a[p][v] = v == vectors - 1 ? LOCAL(load)(out + p * depth + v * LANES, last)
+                                           : LOAD(out + p * depth + v * LANES);
         }
     for (int64_t i = 0; i < n; i++, y += depth) {
         V ys[2];
@@ -178,7 +182,7 @@ static inline __attribute__((always_inline)) void LOCAL(back_block)(const int po
             ys[v] = v == vectors - 1 ? LOCAL(load)(y + v * LANES, last) : LOAD(y + v * LANES);
 #pragma GCC unroll 4
         for (int p = 0; p < points; p++) {
-            const V b = SPLAT(by[p * n + i]);
+            const V b = SPLAT(by[p * by_ld + i]);
 #pragma GCC unroll 2
             for (int v = 0; v < vectors; v++) a[p][v] = FMA(b, xs[p][v] - ys[v], a[p][v]);
         }
@@ -191,37 +195,39 @@ static inline __attribute__((always_inline)) void LOCAL(back_block)(const int po
 }
 
 static inline __attribute__((always_inline)) void LOCAL(back_points)(const int points, const T *x, const T *y,
-                                                                     int64_t n, int64_t depth, const T *by, T *out) {
+                                                                     int64_t n, int64_t depth, const T *by,
+                                                                     int64_t by_ld, bool first, T *out) {
     int64_t k = 0;
     for (; k + 2 * LANES <= depth; k += 2 * LANES)
-        LOCAL(back_block)(points, 2, LANES, x + k, y + k, n, depth, by, out + k);
+        LOCAL(back_block)(points, 2, LANES, x + k, y + k, n, depth, by, by_ld, first, out + k);
     if (k + LANES <= depth) {
-        LOCAL(back_block)(points, 1, LANES, x + k, y + k, n, depth, by, out + k);
+        LOCAL(back_block)(points, 1, LANES, x + k, y + k, n, depth, by, by_ld, first, out + k);
         k += LANES;
     }
 #if FAC_ISA_LEVEL >= 2
-    if (k < depth) LOCAL(back_block)(points, 1, (int)(depth - k), x + k, y + k, n, depth, by, out + k);
+    if (k < depth) LOCAL(back_block)(points, 1, (int)(depth - k), x + k, y + k, n, depth, by, by_ld, first, out + k);
 #else
     for (; k < depth; k++)
         for (int p = 0; p < points; p++) {
-            T sum = 0;
-            for (int64_t i = 0; i < n; i++) sum = FMA1(by[p * n + i], x[p * depth + k] - y[i * depth + k], sum);
+            T sum = first ? 0 : out[p * depth + k];
+            for (int64_t i = 0; i < n; i++) sum = FMA1(by[p * by_ld + i], x[p * depth + k] - y[i * depth + k], sum);
             out[p * depth + k] = sum;
         }
 #endif
 }
 
 void FN(fac__distance_back_)(fac_metric m, double p, const T *x, int64_t points, const T *y, int64_t n, int64_t depth,
-                             const T *by, const T *dist, T *out) {
+                             const T *by, int64_t by_ld, const T *dist, int64_t dist_ld, bool first, T *out) {
     if (m == FAC_METRIC_SQUARE) {
         int64_t i = 0;
         for (; i + LOCAL(ROWS) <= points; i += LOCAL(ROWS))
-            LOCAL(back_points)(LOCAL(ROWS), x + i * depth, y, n, depth, by + i * n, out + i * depth);
-        for (; i < points; i++) LOCAL(back_points)(1, x + i * depth, y, n, depth, by + i * n, out + i * depth);
+            LOCAL(back_points)(LOCAL(ROWS), x + i * depth, y, n, depth, by + i * by_ld, by_ld, first, out + i * depth);
+        for (; i < points; i++)
+            LOCAL(back_points)(1, x + i * depth, y, n, depth, by + i * by_ld, by_ld, first, out + i * depth);
         return;
     }
-    memset(out, 0, (size_t)(points * depth) * sizeof *out);
-    for (int64_t at = 0; at < points; at++, x += depth, out += depth, by += n, dist += n)
+    if (first) memset(out, 0, (size_t)(points * depth) * sizeof *out);
+    for (int64_t at = 0; at < points; at++, x += depth, out += depth, by += by_ld, dist += dist_ld)
         for (int64_t i = 0; i < n; i++)
             if (by[i] != 0) LOCAL(back_row)(m, (T)p, x, y + i * depth, depth, by[i], dist[i], out);
 }
