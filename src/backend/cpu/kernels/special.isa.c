@@ -73,20 +73,33 @@ WIDE_LOOP(i1e_single, i1e_single, WHOLE, 1, 0)
 WIDE_LOOP(igamma_single, igamma_single, ALONE, 2, 0)
 WIDE_LOOP(igammac_single, igammac_single, ALONE, 2, 0)
 
-/* Bessel's functions of the first kind where all arguments are small, which takes neither sine nor cosine. */
+/* Bessel's functions where all arguments are small, which takes neither sine nor cosine. */
 static bool all_within(const double *a, int64_t n, double limit) {
     bool within = true;
     for (int64_t i = 0; i < n; i++) within &= fabs(a[i]) <= limit;
     return within;
 }
+static bool none_above(const double *a, int64_t n, double limit) {
+    bool above = false;
+    for (int64_t i = 0; i < n; i++) above |= a[i] > limit;
+    return !above;
+}
 static double near_j0(double x) { return x == 0 ? 1 : fac__wide_j0_small(x); }
 WIDE_LOOP(near_j0, near_j0, WHOLE, 1, 0)
 WIDE_LOOP(near_j1, fac__wide_j1_small, WHOLE, 1, 0)
+WIDE_LOOP(near_y0, fac__wide_y0_small, WHOLE, 1, 0)
+WIDE_LOOP(near_y1, fac__wide_y1_small, WHOLE, 1, 0)
 static void wide_j0(char *const *p, int64_t n, const fac_loop_args *args) {
     (all_within(FAC_OPERAND(1, const double), n, 5) ? wide_near_j0 : wide_bessel_j0)(p, n, args);
 }
 static void wide_j1(char *const *p, int64_t n, const fac_loop_args *args) {
     (all_within(FAC_OPERAND(1, const double), n, 5) ? wide_near_j1 : wide_bessel_j1)(p, n, args);
+}
+static void wide_y0(char *const *p, int64_t n, const fac_loop_args *args) {
+    (none_above(FAC_OPERAND(1, const double), n, 5) ? wide_near_y0 : wide_bessel_y0)(p, n, args);
+}
+static void wide_y1(char *const *p, int64_t n, const fac_loop_args *args) {
+    (none_above(FAC_OPERAND(1, const double), n, 5) ? wide_near_y1 : wide_bessel_y1)(p, n, args);
 }
 
 /* Polynomials of low degrees, which differ from one element to the next: recurrences over vectors, each element taking its own number
@@ -246,6 +259,8 @@ LOOP(igamma_single_of_f32, wide_igamma_single, floats, 2)
 LOOP(igammac_single_of_f32, wide_igammac_single, floats, 2)
 BOTH_LOOPS(j0, VALUE, 1, 0)
 BOTH_LOOPS(j1, VALUE, 1, 0)
+BOTH_LOOPS(y0, VALUE, 1, 0)
+BOTH_LOOPS(y1, VALUE, 1, 0)
 
 void FAC_ISA_NAME(fac__install_special)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 #define INSTALL_AS(name, f32, f64) table[FAC_LOOP_##name][FAC_F32] = f32, table[FAC_LOOP_##name][FAC_F64] = f64;
@@ -259,4 +274,6 @@ void FAC_ISA_NAME(fac__install_special)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     INSTALL_AS(igammac, igammac_single_of_f32, igammac_of_f64)
     INSTALL_AS(bessel_j0, j0_of_f32, j0_of_f64)
     INSTALL_AS(bessel_j1, j1_of_f32, j1_of_f64)
+    INSTALL_AS(bessel_y0, y0_of_f32, y0_of_f64)
+    INSTALL_AS(bessel_y1, y1_of_f32, y1_of_f64)
 }
