@@ -305,10 +305,9 @@ static void searchsorted_counts_what_is_below(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(topk_of_equal_values_takes_the_first_in_order), FAC_TEST(sort_orders_nan_last_and_keeps_ties),
               FAC_TEST(sort_of_every_dtype_is_a_permutation_in_order), FAC_TEST(sort_works_along_any_dimension),
-              FAC_TEST(sort_topk_kthvalue_and_median),
-              FAC_TEST(sort_finds_the_kth_of_rows_that_samples_tell_little_of), FAC_TEST(sort_topk_agrees_with_sort),
-              FAC_TEST(sort_searches_and_finds_unique_values), FAC_TEST(sort_does_not_depend_on_threads),
-              FAC_TEST(sort_gradients_agree_with_differences), FAC_TEST(unique_gradient_fails_on_the_way_back),
-              FAC_TEST(sort_survives_failing_allocations), FAC_TEST(sort_of_rows_together_is_that_of_each),
-              FAC_TEST(sort_of_long_keys_tells_all_bits_apart), FAC_TEST(unique_consecutive_finds_where_runs_begin),
-              FAC_TEST(searchsorted_counts_what_is_below))
+              FAC_TEST(sort_topk_kthvalue_and_median), FAC_TEST(sort_finds_the_kth_of_rows_that_samples_tell_little_of),
+              FAC_TEST(sort_topk_agrees_with_sort), FAC_TEST(sort_searches_and_finds_unique_values),
+              FAC_TEST(sort_does_not_depend_on_threads), FAC_TEST(sort_gradients_agree_with_differences),
+              FAC_TEST(unique_gradient_fails_on_the_way_back), FAC_TEST(sort_survives_failing_allocations),
+              FAC_TEST(sort_of_rows_together_is_that_of_each), FAC_TEST(sort_of_long_keys_tells_all_bits_apart),
+              FAC_TEST(unique_consecutive_finds_where_runs_begin), FAC_TEST(searchsorted_counts_what_is_below))

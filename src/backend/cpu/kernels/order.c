@@ -245,9 +245,8 @@ static uint64_t *bare_keys(const fac_order *o) { return o->packed ? o->words : (
 const uint64_t *fac__order_keys(fac_order *o, const void *src, int64_t stride) {
     const int64_t step = stride * fac__dtype_size(o->dtype);
     uint64_t *keys = bare_keys(o);
-    for (int64_t b = 0; b < o->n; b += KEY_TILE)
-        FAC_ISA_PICK(fac__keys)
-        (o->dtype, (const char *)src + b * step, stride, fac__min(KEY_TILE, o->n - b), flip_of(o), keys + b);
+    for (int64_t b = 0; b < o->n; b += KEY_TILE) FAC_ISA_PICK(fac__keys)
+    (o->dtype, (const char *)src + b * step, stride, fac__min(KEY_TILE, o->n - b), flip_of(o), keys + b);
     return keys;
 }
 

@@ -24,8 +24,7 @@ FAC_ISA_DECLARE(int64_t, fac__keys_equal, (const uint64_t *keys, int64_t n, uint
 /* Where among n keys the one is that is equal to `key` for the `among`-th time, counted from one: there is one. */
 FAC_ISA_DECLARE(int64_t, fac__key_at, (const uint64_t *keys, int64_t n, uint64_t key, int64_t among));
 /* The k-th smallest of n keys, and the how-manieth it is of its equals, both counted from one. `room` is for as many keys. */
-FAC_ISA_DECLARE(uint64_t, fac__kth_key,
-                (const uint64_t *keys, int64_t n, int64_t k, uint64_t *room, int64_t *among));
+FAC_ISA_DECLARE(uint64_t, fac__kth_key, (const uint64_t *keys, int64_t n, int64_t k, uint64_t *room, int64_t *among));
 /* Places in order of each of n keys of several short rows, side by side: of equals the first comes first. */
 #define FAC_RANKED_ROWS 32
 FAC_ISA_DECLARE(void, fac__ranks,

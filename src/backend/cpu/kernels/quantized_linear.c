@@ -379,8 +379,8 @@ static fac_status few_tasks(void *context, int64_t begin, int64_t end, void *scr
 static fac_status run(product *p) {
     const int64_t parts = fac__div_up(p->columns, BLOCK);
     if (p->rows == 0) return FAC_OK;
-    if (is_few(p)) return fac__parallel_for_scratch(0, parts, 1, fac__max(1, p->flip ? p->rows * p->k : 0), few_tasks,
-                                                p);
+    if (is_few(p))
+        return fac__parallel_for_scratch(0, parts, 1, fac__max(1, p->flip ? p->rows * p->k : 0), few_tasks, p);
     FAC_TRY(pack_all(p));
     FAC_TRY(lay_all(p));
     if (is_depthwise(p)) {
