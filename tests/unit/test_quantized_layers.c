@@ -181,9 +181,9 @@ static int64_t requantized(int64_t sum, float bias, float xs, float ws, float ys
 /* Sizes on both sides of tiles and of vectors, signed and unsigned codes, zero points of weights, per tensor and per channel. */
 static void quantized_linear_sums_exactly_S024(void **state) {
     (void)state;
-    static const int64_t shapes[][3] = {{1, 1, 1},    {2, 3, 15},  {4, 64, 16},   {5, 65, 17},
-                                        {17, 70, 63}, {16, 3, 64}, {3, 130, 129}, {1, 2, 4000},
-                                        {7, 33, 66},  {65, 17, 5}, {130, 97, 4},  {0, 3, 5}};
+    static const int64_t shapes[][3] = {{1, 1, 1},    {2, 3, 15},    {4, 64, 16},   {5, 65, 17},  {17, 70, 63},
+                                        {16, 3, 64},  {3, 130, 129}, {1, 2, 4000},  {7, 33, 66},  {65, 17, 5},
+                                        {130, 97, 4}, {0, 3, 5},     {32, 69, 129}, {33, 130, 70}};
     for (size_t k = 0; k < FAC_COUNT(shapes); k++)
         for (int kind = 0; kind < 4; kind++) {
             FAC_SCOPE(s);

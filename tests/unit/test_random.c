@@ -31,6 +31,25 @@ static void random_f64_draws_take_two_words(void **state) {
     }
 }
 
+static void random_inverted_draws_are_those_of_their_formulas(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    double e[999], g[999], h[999];
+    fac_tensor *t = fac_zeros(FAC_SHAPE(999), .dtype = FAC_F64);
+    fac_manual_seed(8);
+    assert_ok(fac_tensor_read(fac_exponential_(t, .lambd = 0.7), FAC_F64, e, 999));
+    assert_ok(fac_tensor_read(fac_geometric_(t, 0.3), FAC_F64, g, 999));
+    assert_ok(fac_tensor_read(fac_cauchy_(t, .median = 1, .sigma = 2), FAC_F64, h, 999));
+    for (int64_t i = 0; i < 999; i++) {
+        double sine, cosine;
+        assert_true(e[i] == -fac__log_unit_f64(fac__uniform_open_f64(fac__random_u64(8, 0, i))) / 0.7);
+        const double trials = ceil(fac__log_unit_f64(fac__uniform_open_f64(fac__random_u64(8, 1, i))) / log1p(-0.3));
+        assert_true(g[i] == fmax(1, trials));
+        fac__sincos_turn_f64(0.5 * fac__uniform_f64(fac__random_u64(8, 2, i)), &sine, &cosine);
+        assert_true(h[i] == 1 - 2 * cosine / sine);
+    }
+}
+
 static void S019_fills_in_place_do_not_depend_on_layout(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -213,6 +232,7 @@ static void random_survives_failing_allocations(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(S015_rand_and_randn_are_the_documented_draws), FAC_TEST(random_f64_draws_take_two_words),
+              FAC_TEST(random_inverted_draws_are_those_of_their_formulas),
               FAC_TEST(S019_fills_in_place_do_not_depend_on_layout), FAC_TEST(random_draws_do_not_depend_on_threads),
               FAC_TEST(random_distributions_have_their_moments), FAC_TEST(random_uniform_never_reaches_its_end),
               FAC_TEST(random_permutations_and_generators), FAC_TEST(random_multinomial_follows_the_weights),

@@ -421,6 +421,27 @@ static void scans_agree_with_loops(void **state) {
     }
 }
 
+/* Numbers that grow little by little, and by leaps, after minus infinity. */
+static void running_logarithms_of_doubles_are_those_of_wider_sums(void **state) {
+    (void)state;
+    enum { N = 3000 };
+    static double x[N], y[N];
+    FAC_SCOPE(s);
+    fac_manual_seed(4);
+    for (int leaps = 0; leaps < 2; leaps++) {
+        assert_ok(fac_tensor_read(fac_mul(fac_randn(FAC_SHAPE(N), .dtype = FAC_F64), 3), FAC_F64, x, N));
+        x[0] = x[1] = -INFINITY;
+        for (int i = 1000; leaps && i < N; i += 1000) x[i] = 40.0 * i / 1000;
+        fac_tensor *t = fac_tensor_from(x, FAC_F64, FAC_INTS(N));
+        assert_ok(fac_tensor_read(fac_logcumsumexp(t, 0), FAC_F64, y, N));
+        long double sum = 0;
+        for (int i = 0; i < N; i++) {
+            sum += expl((long double)x[i]);
+            assert_true(i < 2 ? y[i] == -INFINITY : fabsl((long double)y[i] - logl(sum)) < 1e-13L);
+        }
+    }
+}
+
 /* ---- softmax ----------------------------------------------------------------------------------------------------------------- */
 
 /* Lines that lie in rows are taken several at a time; one alone is not. Results are the same to the bit. */
@@ -642,6 +663,7 @@ FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agr
               FAC_TEST(hash_tensor_is_the_exclusive_or_of_bits), FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
               FAC_TEST(dims_and_dtypes_that_do_not_fit_are_refused), FAC_TEST(integer_sums_are_int64_and_wrap),
               FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops),
+              FAC_TEST(running_logarithms_of_doubles_are_those_of_wider_sums),
               FAC_TEST(scans_of_many_lines_are_those_of_each), FAC_TEST(softmax_agrees_with_loops),
               FAC_TEST(softmax_of_large_and_infinite_numbers), FAC_TEST(results_do_not_depend_on_the_number_of_threads),
               FAC_TEST(failing_allocations_are_survived), FAC_TEST(rows_together_become_what_each_becomes),

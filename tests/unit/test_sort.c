@@ -110,6 +110,29 @@ static void sort_of_long_keys_tells_all_bits_apart(void **state) {
     }
 }
 
+/* Rows whose elements at even distances are alike, so that samples of them say little of the others, and rows of few values. */
+static void sort_finds_the_kth_of_rows_that_samples_tell_little_of(void **state) {
+    (void)state;
+    enum { N = 8192 };
+    for (int64_t period = 1; period <= 128; period *= 2) {
+        FAC_SCOPE(s);
+        fac_tensor *i = fac_arange(N, .dtype = FAC_I64);
+        fac_tensor *sampled = fac_eq(fac_remainder(i, period), 0), *noise = fac_randint(1000000, FAC_SHAPE(N));
+        fac_tensor *a = fac_where(sampled, fac_mul(i, period), fac_sub(fac_mul(noise, 3), 2000000));
+        if (period == 1) a = fac_randint(3, FAC_SHAPE(N));
+        fac_tensor *rows[] = {a, fac_to_dtype(a, FAC_F64), fac_to_dtype(a, FAC_F32), fac_to_dtype(a, FAC_I32)};
+        for (size_t r = 0; r < FAC_COUNT(rows); r++) {
+            fac_sort_result sorted = fac_sort(rows[r]);
+            for (int64_t k = 1; k <= N; k = k * 2 + 1) {
+                fac_kthvalue_result kth = fac_kthvalue(rows[r], k);
+                assert_true(fac_equal(kth.values, fac_select(sorted.values, 0, k - 1)));
+                assert_true(fac_equal(kth.indices, fac_select(sorted.indices, 0, k - 1)));
+            }
+        }
+        assert_no_error();
+    }
+}
+
 /* ---- selection ---- */
 
 static void sort_topk_kthvalue_and_median(void **state) {
@@ -282,9 +305,9 @@ static void searchsorted_counts_what_is_below(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(topk_of_equal_values_takes_the_first_in_order), FAC_TEST(sort_orders_nan_last_and_keeps_ties),
               FAC_TEST(sort_of_every_dtype_is_a_permutation_in_order), FAC_TEST(sort_works_along_any_dimension),
-              FAC_TEST(sort_topk_kthvalue_and_median), FAC_TEST(sort_topk_agrees_with_sort),
-              FAC_TEST(sort_searches_and_finds_unique_values), FAC_TEST(sort_does_not_depend_on_threads),
-              FAC_TEST(sort_gradients_agree_with_differences), FAC_TEST(unique_gradient_fails_on_the_way_back),
-              FAC_TEST(sort_survives_failing_allocations), FAC_TEST(sort_of_rows_together_is_that_of_each),
-              FAC_TEST(sort_of_long_keys_tells_all_bits_apart), FAC_TEST(unique_consecutive_finds_where_runs_begin),
-              FAC_TEST(searchsorted_counts_what_is_below))
+              FAC_TEST(sort_topk_kthvalue_and_median), FAC_TEST(sort_finds_the_kth_of_rows_that_samples_tell_little_of),
+              FAC_TEST(sort_topk_agrees_with_sort), FAC_TEST(sort_searches_and_finds_unique_values),
+              FAC_TEST(sort_does_not_depend_on_threads), FAC_TEST(sort_gradients_agree_with_differences),
+              FAC_TEST(unique_gradient_fails_on_the_way_back), FAC_TEST(sort_survives_failing_allocations),
+              FAC_TEST(sort_of_rows_together_is_that_of_each), FAC_TEST(sort_of_long_keys_tells_all_bits_apart),
+              FAC_TEST(unique_consecutive_finds_where_runs_begin), FAC_TEST(searchsorted_counts_what_is_below))

@@ -211,6 +211,9 @@ static void zeta_at_edges_is_as_in_pytorch(void **state) {
     /* far to the left, where adding up to 0 would take hours: zeta(2, a) is nearly pi^2 / sin(pi a)^2 */
     assert_true(fabs(number(fac_special_zeta(real(2), real(-1e12 - 0.5))) - 9.8696044010893586) < 1e-11);
     assert_true(fabs(number(fac_special_zeta(real(2), real(1))) - 1.6449340668482264) < 1e-15);
+    /* little left of 0, and between whole numbers: 7 zeta(3) - 8 */
+    assert_true(fabs(number(fac_special_zeta(real(3), real(-1e-20))) * 1e-60 + 1) < 1e-15);
+    assert_true(fabs(number(fac_special_zeta(real(3), real(-0.5))) - 0.41439832211716) < 1e-14);
 }
 
 /* ---- polynomials ---------------------------------------------------------------------------------------------------------------- */

@@ -205,7 +205,7 @@ static void triangle_fill(int64_t n, int64_t cols, int64_t offset, bool upper, i
     }
 }
 
-/* The indices are made on the CPU and copied to where they are wanted. */
+/* The indices are made on the CPU, and copied if they are wanted elsewhere or in another dtype. */
 static fac_status triangle_indices(fac_factory f, int64_t rows, int64_t cols, int64_t offset, bool upper,
                                    fac_tensor **out) {
     int64_t n;
@@ -215,6 +215,10 @@ static fac_status triangle_indices(fac_factory f, int64_t rows, int64_t cols, in
     FAC_TRY(fac__empty(FAC_INTS(2, n).v, 2, FAC_I64, fac_device_make(FAC_CPU, -1), &host));
     int64_t *row = fac__data(host);
     if (n) triangle_fill(n, cols, offset, upper, row, row + n);
+    if (f.device.type == FAC_CPU && f.dtype == FAC_I64) {
+        *out = host;
+        return FAC_OK;
+    }
     fac_status st = fac__empty(host->sizes, 2, f.dtype, f.device, &t);
     if (st == FAC_OK) {
         st = fac__copy_below(t, host);

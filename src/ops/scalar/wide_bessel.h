@@ -100,19 +100,27 @@ FAC_WIDE_FN double fac__wide_j1(double x) {
                  small = fac__wide_j1_small(size);
     return copysign(1.0, x) * (size > 5 ? large : small);
 }
+/* Up to 5. */
+FAC_WIDE_FN double fac__wide_y0_small(double x) {
+    const double ln = 0x1.45f306dc9c883p-1 * FAC_WIDE(log)(x);
+    return FAC_MAD(ln, fac__wide_j0_small(x), fac__wide_y0_small_poly(FAC_MAD(x * x, 0.08, -1)));
+}
+FAC_WIDE_FN double fac__wide_y1_small(double x) {
+    const double rest = FAC_WIDE(log)(x) * fac__wide_j1_small(x) - 1 / x;
+    const double small = FAC_MAD(0x1.45f306dc9c883p-1, rest, x * fac__wide_y1_small_poly(FAC_MAD(x * x, 0.08, -1)));
+    return x == 0 ? -(double)FAC_WIDE_INFINITY : x < 0 ? (double)FAC_WIDE_NAN : small;
+}
 FAC_WIDE_FN double fac__wide_y0(double x) {
     const double i = 1 / x, t = FAC_MAD(50 * i, i, -1), c = FAC_WIDE(cos)(x), s = FAC_WIDE(sin)(x);
     const double large = fac__wide_wave(x, fac__wide_p0_poly(t), fac__wide_q0_poly(t), s - c, c + s);
-    const double ln = 0x1.45f306dc9c883p-1 * FAC_WIDE(log)(x);
-    const double small = FAC_MAD(ln, fac__wide_j0_small(x), fac__wide_y0_small_poly(FAC_MAD(x * x, 0.08, -1)));
+    const double small = fac__wide_y0_small(x);
     return x > 5 ? large : small;
 }
 FAC_WIDE_FN double fac__wide_y1(double x) {
     const double i = 1 / x, t = FAC_MAD(50 * i, i, -1), c = FAC_WIDE(cos)(x), s = FAC_WIDE(sin)(x);
     const double large = fac__wide_wave(x, fac__wide_p1_poly(t), fac__wide_q1_poly(t), -(s + c), s - c);
-    const double rest = FAC_WIDE(log)(x) * fac__wide_j1_small(x) - i;
-    const double small = FAC_MAD(0x1.45f306dc9c883p-1, rest, x * fac__wide_y1_small_poly(FAC_MAD(x * x, 0.08, -1)));
-    return x > 5 ? large : x == 0 ? -(double)FAC_WIDE_INFINITY : x < 0 ? (double)FAC_WIDE_NAN : small;
+    const double small = fac__wide_y1_small(x);
+    return x > 5 ? large : small;
 }
 FAC_WIDE_FN double fac__wide_spherical_j0(double x) {
     const double y = FAC_WIDE(sin)(x) / x;

@@ -12,16 +12,23 @@ FAC_WIDE_TABLE(fac__wide_bernoulli, 14) = {0x1.5555555555555p-4,   -0x1.6c16c16c
                                            -0x1.f57d968caacf1p-53, 0x1.967e1f09c376fp-58,  -0x1.497d9033a2b5cp-63,
                                            0x1.0b132d7c6ad06p-68,  -0x1.b0f72d59f1c16p-74};
 
+/* z^-s, for whole s up to 4 within 2.5 ulp, by products that do not leave the range. */
+FAC_SCALAR_HELPER double fac__wide_power(double z, double s) {
+    const double size = fabs(z);
+    if (!(s == 2 || s == 3 || s == 4) || !(size < 1e50 && size > 1e-50)) return pow(z, -s);
+    const double square = z * z;
+    return 1 / (s == 2 ? square : s == 3 ? square * z : square * square);
+}
 /* sum over k of (a + k)^-s, s > 1, a > 0, by Euler and Maclaurin (DLMF 2.10.1): terms up to where the rest's series converges, and
    that series. */
 FAC_SCALAR_HELPER double fac__wide_zeta_positive(double s, double a) {
     const double from = 9 + 0.5 * s;
-    double z = a, sum = 0, term = pow(a, -s);
+    double z = a, sum = 0, term = fac__wide_power(a, s);
     while (z < from) {
         sum += term;
         if (term <= FAC_WIDE_EPSILON * sum) return sum;
         z += 1;
-        term = pow(z, -s);
+        term = fac__wide_power(z, s);
     }
     sum += term * (z / (s - 1)) + 0.5 * term;
     double factor = s * term / z;
@@ -33,8 +40,14 @@ FAC_SCALAR_HELPER double fac__wide_zeta_positive(double s, double a) {
     }
     return sum;
 }
-/* Left of 0 for a whole s: what lies between -a and 0 is a difference of two sums that go the other way. */
+/* Left of 0 for a whole s: near it the terms are added up to there, else what lies between -a and 0 is a difference of two sums that go
+   the other way. */
 FAC_SCALAR_HELPER double fac__wide_zeta_left(double s, double a) {
+    if (a > -16) {
+        double z = a, sum = 0;
+        for (; z < 0; z += 1) sum += fac__wide_power(z, s); /* exact until z is no longer below 0 */
+        return sum + fac__wide_zeta_positive(s, z);
+    }
     const double part = a - floor(a),
                  mirrored = fac__wide_zeta_positive(s, 1 - part) - fac__wide_zeta_positive(s, 1 - a);
     const bool odd = s * 0.5 != floor(s * 0.5);
@@ -61,15 +74,20 @@ FAC_SCALAR_HELPER double fac__wide_eta_poly(double t) {
 
 FAC_SCALAR_HELPER double fac__wide_temme_eta(double t) { return t * fac__wide_eta_poly(t * 0x1.aaaaaaaaaaaabp+1); }
 
-/* log(gamma(1 + a)) / a over [0, 1.25]. */
+/* log(gamma(1 + a)) / a over [0, 1.25], by even and odd powers, which do not wait for each other. */
 FAC_SCALAR_HELPER double fac__wide_lgamma1p_poly(double t) {
-    return FAC_HORNER(t, -0x1.65bde6b3e6004p-3, 0x1.49b276d6793adp-2, -0x1.e425e8ce3f6f9p-5, 0x1.ed37fdf8d6b27p-7,
-                      -0x1.1ee9ff1ff41aep-8, 0x1.661157d6885d7p-10, -0x1.d236d4eed9fffp-12, 0x1.381a65baa36f8p-13,
-                      -0x1.aa2190d8c9377p-15, 0x1.2722edbf3454cp-16, -0x1.9d5dda5128fe1p-18, 0x1.2406f9437e12ap-19,
-                      -0x1.9f9181a3c193bp-21, 0x1.2971efb3bd212p-22, -0x1.abdd446e5382p-24, 0x1.352098657e5aep-25,
-                      -0x1.c1a911bebef12p-27, 0x1.473714626d22p-28, -0x1.cf842f4f3a942p-30, 0x1.53063878c7251p-31,
-                      -0x1.2ce3a67e3932dp-32, 0x1.bb261ceaafd3fp-34, -0x1.339965cddeefcp-37, 0x1.bccd3aed8aa39p-39,
-                      -0x1.8430cf60675d3p-37, 0x1.201973ce412dap-38);
+    const double w = t * t;
+    const double even =
+        FAC_HORNER(w, -0x1.65bde6b3e6004p-3, -0x1.e425e8ce3f6f9p-5, -0x1.1ee9ff1ff41aep-8, -0x1.d236d4eed9fffp-12,
+                   -0x1.aa2190d8c9377p-15, -0x1.9d5dda5128fe1p-18, -0x1.9f9181a3c193bp-21, -0x1.abdd446e5382p-24,
+                   -0x1.c1a911bebef12p-27, -0x1.cf842f4f3a942p-30, -0x1.2ce3a67e3932dp-32, -0x1.339965cddeefcp-37,
+                   -0x1.8430cf60675d3p-37);
+    const double odd =
+        FAC_HORNER(w, 0x1.49b276d6793adp-2, 0x1.ed37fdf8d6b27p-7, 0x1.661157d6885d7p-10, 0x1.381a65baa36f8p-13,
+                   0x1.2722edbf3454cp-16, 0x1.2406f9437e12ap-19, 0x1.2971efb3bd212p-22, 0x1.352098657e5aep-25,
+                   0x1.473714626d22p-28, 0x1.53063878c7251p-31, 0x1.bb261ceaafd3fp-34, 0x1.bccd3aed8aa39p-39,
+                   0x1.201973ce412dap-38);
+    return FAC_MAD(odd, t, even);
 }
 
 FAC_SCALAR_HELPER double fac__wide_lgamma1p(double a) {
@@ -107,7 +125,7 @@ FAC_SCALAR_HELPER double fac__wide_gamma_series(double a, double x, bool single)
    where what is left out no longer counts (found by trial); forwards after Lentz for large a, whose length is not known. */
 FAC_SCALAR_HELPER double fac__wide_gamma_backwards(double a, double x, bool single) {
     double p = 0, q = 1; /* the tail's numerator and denominator: divisions would wait for each other */
-    for (int k = 20 + (int)((single ? 45 : 100) / x); k > 0; k--) {
+    for (int k = single ? 16 + (int)(28 / x) : 20 + (int)(100 / x); k > 0; k--) {
         const double next = FAC_MAD(x + (2 * k + 1 - a), q, -p);
         p = k * (k - a) * q;
         q = next;
@@ -133,16 +151,17 @@ FAC_SCALAR_HELPER double fac__wide_gamma_fraction(double a, double x, bool singl
     return fac__wide_gamma_factor(a, x, single) * a * h;
 }
 /* Q for small x and a: 1 - x^a / gamma(1 + a), which is as small as a, less the other terms of P's alternating series (DLMF 8.7.3). */
-FAC_SCALAR_HELPER double fac__wide_gamma_small(double a, double x) {
+FAC_SCALAR_HELPER double fac__wide_gamma_small(double a, double x, bool single) {
+    const double least = single ? 1e-10 : FAC_WIDE_EPSILON;
     double sum = 0, power = 1;
     for (int k = 1; k < 100; k++) {
         power *= -x / k;
         const double term = power / (a + k);
         sum += term;
-        if (fabs(term) <= FAC_WIDE_EPSILON * fabs(sum)) break;
+        if (fabs(term) <= least * fabs(sum)) break;
     }
-    const double exponent = a * (log(x) - fac__wide_lgamma1p(a));
-    return -expm1(exponent) - a * exp(exponent) * sum;
+    const double grown = expm1(a * (log(x) - fac__wide_lgamma1p(a))); /* x and a are such that this is not near -1 */
+    return -grown - a * (1 + grown) * sum;
 }
 
 /* Coefficients d(k, n) of Temme's uniform expansion (DLMF 8.12.7 to 8.12.10), from the recurrence there in exact fractions; row k ends
@@ -215,7 +234,7 @@ FAC_SCALAR_HELPER bool fac__wide_gamma_upper(double a, double x) {
 }
 /* Q where x >= a or both are small. */
 FAC_SCALAR_HELPER double fac__wide_gamma_q(double a, double x, bool single) {
-    return x > 1.1 ? fac__wide_gamma_fraction(a, x, single) : fac__wide_gamma_small(a, x);
+    return x > 1.1 ? fac__wide_gamma_fraction(a, x, single) : fac__wide_gamma_small(a, x, single);
 }
 FAC_SCALAR_HELPER double fac__wide_igamma(double a, double x, bool single) {
     bool found;

@@ -196,11 +196,10 @@ static void settle(const fac_order *o, uint64_t *v, uint64_t *other, int64_t n) 
     }
 }
 
-/* Puts the k smallest first, in any order, and returns the position of the k-th. Among those whose words' keys are equal to the k-th's
-   the rest of keys decides. */
-static uint32_t choose(fac_order *o, int64_t k) {
+/* Puts the k smallest first, in any order. Among those whose words' keys are equal to the k-th's the rest of keys decides. */
+static void choose(fac_order *o, int64_t k) {
     const uint64_t word = split_word(o->words, o->words2, o->n, k), part = word >> 32;
-    if (!o->shift) return (uint32_t)word;
+    if (!o->shift) return;
     const uint64_t low = ((uint64_t)1 << o->shift) - 1;
     int64_t less = 0, equal = 0;
     for (int64_t i = 0; i < o->n; i++) { /* no branch */
@@ -210,9 +209,8 @@ static uint32_t choose(fac_order *o, int64_t k) {
         less += high < part;
         equal += high == part;
     }
-    const uint64_t last = split_word(o->words2, o->words + less, equal, k - less);
+    split_word(o->words2, o->words + less, equal, k - less);
     for (int64_t i = less; i < k; i++) o->words[i] = part << 32 | (uint32_t)o->words2[i - less];
-    return (uint32_t)last;
 }
 
 void fac__order_sort(fac_order *o) {
@@ -241,9 +239,22 @@ void fac__order_first(fac_order *o, int64_t k) {
     }
 }
 
+/* Keys lie where words or pairs would, and behind them is room for as many. */
+static uint64_t *bare_keys(const fac_order *o) { return o->packed ? o->words : (uint64_t *)(void *)o->pairs; }
+
+const uint64_t *fac__order_keys(fac_order *o, const void *src, int64_t stride) {
+    const int64_t step = stride * fac__dtype_size(o->dtype);
+    uint64_t *keys = bare_keys(o);
+    for (int64_t b = 0; b < o->n; b += KEY_TILE) FAC_ISA_PICK(fac__keys)
+    (o->dtype, (const char *)src + b * step, stride, fac__min(KEY_TILE, o->n - b), flip_of(o), keys + b);
+    return keys;
+}
+
 int64_t fac__order_nth(fac_order *o, int64_t k) {
-    if (!o->packed) return split_pair(o->pairs, o->pairs2, o->n, k).at;
-    return o->wide ? choose(o, k) : (uint32_t)split_word(o->words, o->words2, o->n, k);
+    uint64_t *keys = bare_keys(o);
+    int64_t among;
+    const uint64_t key = FAC_ISA_PICK(fac__kth_key)(keys, o->n, k, keys + o->n, &among);
+    return FAC_ISA_PICK(fac__key_at)(keys, o->n, key, among);
 }
 
 /* ---- few of many ------------------------------------------------------------------------------------------------------------------ */

@@ -19,6 +19,12 @@ FAC_ISA_DECLARE(void, fac__keys,
                  uint64_t *restrict out));
 /* Whether any of n keys is below the limit. */
 FAC_ISA_DECLARE(bool, fac__keys_below, (const uint64_t *keys, int64_t n, uint64_t limit));
+/* How many of n keys are equal to one. */
+FAC_ISA_DECLARE(int64_t, fac__keys_equal, (const uint64_t *keys, int64_t n, uint64_t key));
+/* Where among n keys the one is that is equal to `key` for the `among`-th time, counted from one: there is one. */
+FAC_ISA_DECLARE(int64_t, fac__key_at, (const uint64_t *keys, int64_t n, uint64_t key, int64_t among));
+/* The k-th smallest of n keys, and the how-manieth it is of its equals, both counted from one. `room` is for as many keys. */
+FAC_ISA_DECLARE(uint64_t, fac__kth_key, (const uint64_t *keys, int64_t n, int64_t k, uint64_t *room, int64_t *among));
 /* Places in order of each of n keys of several short rows, side by side: of equals the first comes first. */
 #define FAC_RANKED_ROWS 32
 FAC_ISA_DECLARE(void, fac__ranks,
@@ -56,7 +62,9 @@ void fac__order_load(fac_order *o, const void *src, int64_t stride);
 void fac__order_sort(fac_order *o);
 /* Puts the first k entries in their places, in order; the others are lost. */
 void fac__order_first(fac_order *o, int64_t k);
-/* Position in the row of the k-th entry in order, counted from one. The row has to be read again after that. */
+/* Reads a row's keys alone, by position, for what follows. */
+const uint64_t *fac__order_keys(fac_order *o, const void *src, int64_t stride);
+/* Position in the row of the k-th entry in order, counted from one. */
 int64_t fac__order_nth(fac_order *o, int64_t k);
 /* Whether the first k are so few that they are found while the row is read: fac__order_few instead of loading and ordering. */
 bool fac__order_is_few(const fac_order *o, int64_t k);

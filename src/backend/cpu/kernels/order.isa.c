@@ -68,6 +68,108 @@ void FAC_ISA_NAME(fac__ranks)(const uint64_t (*restrict keys)[FAC_RANKED_ROWS], 
     }
 }
 
+/* ---- the k-th of keys ------------------------------------------------------------------------------------------------------- */
+
+/* Keys are narrowed down between two that a sample gives, whose places in order are likely to be just below and above the k-th's, until
+   few are left. Samples of unlucky rows say little: after some rounds what is left is halved by value. */
+enum { FEW_KEYS = 64, LUCKY_ROUNDS = 12 };
+
+int64_t FAC_ISA_NAME(fac__keys_equal)(const uint64_t *keys, int64_t n, uint64_t key) {
+    uint64_t equal = 0;
+    for (int64_t i = 0; i < n; i++) equal += (uint64_t)(keys[i] == key);
+    return (int64_t)equal;
+}
+
+int64_t FAC_ISA_NAME(fac__key_at)(const uint64_t *keys, int64_t n, uint64_t key, int64_t among) {
+    enum { BLOCK = 256 };
+    int64_t at = 0, equal;
+    for (; n - at > BLOCK; at += BLOCK, among -= equal) {
+        equal = FAC_ISA_NAME(fac__keys_equal)(keys + at, BLOCK, key);
+        if (equal >= among) break;
+    }
+    while (keys[at] != key || --among > 0) at++;
+    return at;
+}
+
+/* Writes those of n keys that lie in [from, from + width), and returns how many. `out` may be the keys' own memory. */
+static int64_t keys_within(const uint64_t *keys, int64_t n, uint64_t from, uint64_t width, uint64_t *out) {
+    int64_t kept = 0, i = 0;
+#if FAC_ISA_LEVEL >= 2
+    const __m512i first = _mm512_set1_epi64((int64_t)from), wide = _mm512_set1_epi64((int64_t)width);
+    for (; i + 8 <= n; i += 8) {
+        const __m512i v = _mm512_loadu_si512(keys + i);
+        const __mmask8 in = _mm512_cmplt_epu64_mask(_mm512_sub_epi64(v, first), wide);
+        _mm512_storeu_si512(out + kept, _mm512_maskz_compress_epi64(in, v)); /* not beyond what is read */
+        kept += __builtin_popcount(in);
+    }
+#endif
+    for (; i < n; i++) {
+        const uint64_t key = keys[i];
+        out[kept] = key;
+        kept += key - from < width;
+    }
+    return kept;
+}
+
+/* Of few keys. */
+static uint64_t kth_of_few(const uint64_t *keys, int64_t n, int64_t k, int64_t *among) {
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t key = keys[i];
+        uint64_t less = 0, most = 0;
+        for (int64_t j = 0; j < n; j++) less += (uint64_t)(keys[j] < key), most += (uint64_t)(keys[j] <= key);
+        *among = k - (int64_t)less;
+        if ((int64_t)less < k && k <= (int64_t)most) return key;
+    }
+    return 0;
+}
+
+/* Two keys of a sample, or the ends of what keys may be, around the k-th of n. */
+static void bounds_of(const uint64_t *keys, int64_t n, int64_t k, uint64_t *low, uint64_t *high) {
+    enum { SAMPLE = FEW_KEYS, OFF = 8 };
+    uint64_t sample[SAMPLE];
+    int64_t among;
+    const int64_t place = (int64_t)((double)k / (double)n * SAMPLE);
+    for (int64_t i = 0; i < SAMPLE; i++) sample[i] = keys[(int64_t)((double)i / SAMPLE * (double)n)];
+    *low = place > OFF ? kth_of_few(sample, SAMPLE, place - OFF, &among) : 0;
+    *high = place + OFF <= SAMPLE ? kth_of_few(sample, SAMPLE, place + OFF, &among) : UINT64_MAX;
+}
+static void halves_of(const uint64_t *keys, int64_t n, uint64_t *low, uint64_t *high) {
+    uint64_t least = UINT64_MAX, most = 0;
+    for (int64_t i = 0; i < n; i++) least = keys[i] < least ? keys[i] : least, most = keys[i] > most ? keys[i] : most;
+    *low = *high = least + (most - least) / 2;
+}
+
+uint64_t FAC_ISA_NAME(fac__kth_key)(const uint64_t *keys, int64_t n, int64_t k, uint64_t *room, int64_t *among) {
+    for (int round = 0; n > FEW_KEYS; round++, keys = room) {
+        uint64_t low, high, below = 0, to_low = 0, to_high = 0, past = 0;
+        if (round < LUCKY_ROUNDS)
+            bounds_of(keys, n, k, &low, &high);
+        else
+            halves_of(keys, n, &low, &high);
+        for (int64_t i = 0; i < n; i++) {
+            below += (uint64_t)(keys[i] < low), to_low += (uint64_t)(keys[i] <= low);
+            to_high += (uint64_t)(keys[i] < high), past += (uint64_t)(keys[i] <= high);
+        }
+        const int64_t before[] = {0, (int64_t)below, (int64_t)to_low, (int64_t)to_high, (int64_t)past};
+        if (k <= before[1]) {
+            n = keys_within(keys, n, 0, low, room);
+        } else if (k <= before[2]) {
+            *among = k - before[1];
+            return low;
+        } else if (k <= before[3]) {
+            n = keys_within(keys, n, low + 1, high - low - 1, room);
+            k -= before[2];
+        } else if (k <= before[4]) {
+            *among = k - before[3];
+            return high;
+        } else {
+            n = keys_within(keys, n, high + 1, ~high, room);
+            k -= before[4];
+        }
+    }
+    return kth_of_few(keys, n, k, among);
+}
+
 /* ---- runs of equal neighbours ---------------------------------------------------------------------------------------------- */
 
 /* Whole vectors of elements that begin runs are put side by side in registers: from element *i on, as long as there are vectors. */

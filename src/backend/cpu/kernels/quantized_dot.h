@@ -6,11 +6,11 @@
 
 enum { FAC_DOT_ROWS = 4, FAC_TILE_ROWS = 8, FAC_PANEL = 32 };
 
-/* out[FAC_DOT_ROWS][n], `ldo` apart: the dot products of four rows of a, `lda` apart, with n rows of b, `ldb` apart; all of k.
-   Four rows are read. |sums| stay below 2^31 for k <= FAC_DOT_MOST. */
+/* out[rows][n], `ldo` apart: the dot products of one to FAC_DOT_ROWS rows of a, `lda` apart, with n rows of b, `ldb` apart; all of k.
+   total[n], if it is not NULL: the sums of b's rows. |sums| stay below 2^31 for k <= FAC_DOT_MOST. */
 FAC_ISA_DECLARE(void, fac__dot_u8s8,
-                (const uint8_t *a, int64_t lda, const int8_t *b, int64_t ldb, int64_t n, int64_t k, int32_t *out,
-                 int64_t ldo));
+                (const uint8_t *a, int64_t lda, int rows, const int8_t *b, int64_t ldb, int64_t n, int64_t k,
+                 int32_t *out, int64_t ldo, int32_t *total));
 #define FAC_DOT_MOST 65793
 /* Sums of so many products, less those that zero points stand for, stay below 2^31 too. */
 #define FAC_DOT_SHORT 33025

@@ -8,17 +8,22 @@
 
 #if FAC_ISA_LEVEL < 2 || !FAC_ISA_LEVELS
 /* From k0 on, one by one. */
-static void rest(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k0, int64_t k, int32_t *out, int64_t ldo) {
-    for (int r = 0; r < FAC_DOT_ROWS; r++) {
+static void rest(const uint8_t *a, int64_t lda, int rows, const int8_t *b, int64_t k0, int64_t k, int32_t *out,
+                 int64_t ldo, int32_t *total) {
+    for (int r = 0; r < rows; r++) {
         int32_t sum = 0;
         for (int64_t i = k0; i < k; i++) sum += (int32_t)a[r * lda + i] * b[i];
         out[r * ldo] += sum;
     }
+    for (int64_t i = k0; total && i < k; i++) *total += b[i];
 }
 #endif
 
 #if FAC_ISA_LEVEL >= 2
-enum { COLUMNS = 4 }; /* rows of weights at a time: 16 sums are under way, more than an addition's latency takes */
+enum { COLUMNS = 4 }; /* rows of weights at a time: sums enough are under way for an addition's latency */
+
+/* Adds four products to each sum. Of the intrinsic gcc keeps both sums, the one before and the one after, and moves or spills them. */
+#define ADD_PRODUCTS(sum, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
 
 /* The totals of four vectors, which meet in pairs. */
 static inline __m128i four_totals(const __m512i v[COLUMNS]) {
@@ -28,37 +33,69 @@ static inline __m128i four_totals(const __m512i v[COLUMNS]) {
     const __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
     return _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
 }
-
-/* `columns` is a constant where this is inlined. */
-__attribute__((target("avx512vnni"), always_inline)) static inline void dot_columns(const uint8_t *a, int64_t lda,
-                                                                                    const int8_t *b, int64_t ldb,
-                                                                                    int columns, int64_t k,
-                                                                                    int32_t *out, int64_t ldo) {
-    __m512i sum[FAC_DOT_ROWS][COLUMNS];
-    for (int r = 0; r < FAC_DOT_ROWS; r++)
-        for (int j = 0; j < columns; j++) sum[r][j] = _mm512_setzero_si512();
-    for (int64_t i = 0; i < k; i += 64) {
-        const __mmask64 m = k - i >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << (k - i)) - 1;
-        __m512i w[COLUMNS];
-        for (int j = 0; j < columns; j++) w[j] = _mm512_maskz_loadu_epi8(m, b + j * ldb + i);
-        for (int r = 0; r < FAC_DOT_ROWS; r++) {
-            const __m512i x = _mm512_maskz_loadu_epi8(m, a + r * lda + i);
-            for (int j = 0; j < columns; j++) sum[r][j] = _mm512_dpbusd_epi32(sum[r][j], x, w[j]);
-        }
-    }
-    for (int r = 0; r < FAC_DOT_ROWS; r++) {
-        if (columns == COLUMNS)
-            _mm_storeu_si128((__m128i *)(void *)(out + r * ldo), four_totals(sum[r]));
-        else
-            for (int j = 0; j < columns; j++) out[r * ldo + j] = _mm512_reduce_add_epi32(sum[r][j]);
-    }
+static inline void store_totals(const __m512i v[COLUMNS], int columns, int32_t *out) {
+    if (columns == COLUMNS)
+        _mm_storeu_si128((__m128i *)(void *)out, four_totals(v));
+    else
+        for (int j = 0; j < columns; j++) out[j] = _mm512_reduce_add_epi32(v[j]);
 }
 
-__attribute__((target("avx512vnni"))) static void dot_vnni(const uint8_t *a, int64_t lda, const int8_t *b, int64_t ldb,
-                                                           int64_t n, int64_t k, int32_t *out, int64_t ldo) {
+/* `rows`, `columns` and whether there are totals are constants where this is inlined. */
+#define VNNI_INLINE __attribute__((target("avx512vnni"), always_inline)) static inline
+VNNI_INLINE void dot_columns(const uint8_t *a, int64_t lda, int rows, const int8_t *b, int64_t ldb, int columns,
+                             int64_t k, int32_t *out, int64_t ldo, bool totals, int32_t *total) {
+    __m512i sum[FAC_DOT_ROWS + 1][COLUMNS], w[COLUMNS];
+    const __m512i one = _mm512_set1_epi8(1);
+    const int all = rows + totals; /* the weights' totals come last */
+#pragma GCC unroll 8
+    for (int r = 0; r < all; r++)
+        for (int j = 0; j < columns; j++) sum[r][j] = _mm512_setzero_si512();
+    int64_t i = 0;
+    for (; i + 64 <= k; i += 64) {
+        for (int j = 0; j < columns; j++) w[j] = _mm512_loadu_si512(b + j * ldb + i);
+#pragma GCC unroll 8
+        for (int r = 0; r < all; r++) {
+            const __m512i x = r < rows ? _mm512_loadu_si512(a + r * lda + i) : one;
+            for (int j = 0; j < columns; j++) ADD_PRODUCTS(sum[r][j], x, w[j]);
+        }
+    }
+    if (i < k) {
+        const __mmask64 m = ((__mmask64)1 << (k - i)) - 1;
+        for (int j = 0; j < columns; j++) w[j] = _mm512_maskz_loadu_epi8(m, b + j * ldb + i);
+#pragma GCC unroll 8
+        for (int r = 0; r < all; r++) {
+            const __m512i x = r < rows ? _mm512_maskz_loadu_epi8(m, a + r * lda + i) : one;
+            for (int j = 0; j < columns; j++) ADD_PRODUCTS(sum[r][j], x, w[j]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < all; r++) store_totals(sum[r], columns, r < rows ? out + r * ldo : total);
+}
+VNNI_INLINE void dot_rows(const uint8_t *a, int64_t lda, int rows, const int8_t *b, int64_t ldb, int64_t n, int64_t k,
+                          int32_t *out, int64_t ldo, bool totals, int32_t *total) {
     int64_t j = 0;
-    for (; j + COLUMNS <= n; j += COLUMNS) dot_columns(a, lda, b + j * ldb, ldb, COLUMNS, k, out + j, ldo);
-    for (; j < n; j++) dot_columns(a, lda, b + j * ldb, ldb, 1, k, out + j, ldo);
+    for (; j + COLUMNS <= n; j += COLUMNS)
+        dot_columns(a, lda, rows, b + j * ldb, ldb, COLUMNS, k, out + j, ldo, totals, totals ? total + j : NULL);
+    for (; j < n; j++)
+        dot_columns(a, lda, rows, b + j * ldb, ldb, 1, k, out + j, ldo, totals, totals ? total + j : NULL);
+}
+
+__attribute__((target("avx512vnni"))) static void dot_vnni(const uint8_t *a, int64_t lda, int rows, const int8_t *b,
+                                                           int64_t ldb, int64_t n, int64_t k, int32_t *out, int64_t ldo,
+                                                           int32_t *total) {
+#define ROWS(rows)                                                   \
+    if (total)                                                       \
+        dot_rows(a, lda, rows, b, ldb, n, k, out, ldo, true, total); \
+    else                                                             \
+        dot_rows(a, lda, rows, b, ldb, n, k, out, ldo, false, NULL); \
+    break
+    switch (rows) {
+    case 1: ROWS(1);
+    case 2: ROWS(2);
+    case 3: ROWS(3);
+    default: ROWS(FAC_DOT_ROWS);
+    }
+#undef ROWS
 }
 #endif
 
@@ -66,51 +103,57 @@ __attribute__((target("avx512vnni"))) static void dot_vnni(const uint8_t *a, int
 #define PAIRS (FAC_ISA_LEVEL == 1 || (FAC_ISA_LEVEL == 2 && !FAC_ISA_LEVELS))
 
 #if PAIRS
-static int32_t total(__m256i v) {
+static int32_t total_of(__m256i v) {
     __m128i s = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
     s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4e));
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-static void dot_pairs(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k, int32_t *out, int64_t ldo) {
-    __m256i sum[FAC_DOT_ROWS];
+static void dot_pairs(const uint8_t *a, int64_t lda, int rows, const int8_t *b, int64_t k, int32_t *out, int64_t ldo,
+                      int32_t *total) {
+    __m256i sum[FAC_DOT_ROWS], all = _mm256_setzero_si256();
     int64_t i = 0;
     for (int r = 0; r < FAC_DOT_ROWS; r++) sum[r] = _mm256_setzero_si256();
     for (; i + 16 <= k; i += 16) {
         const __m256i w = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(b + i)));
-        for (int r = 0; r < FAC_DOT_ROWS; r++) {
-            const __m256i x = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(a + r * lda + i)));
+        for (int r = 0; r < FAC_DOT_ROWS; r++) { /* without a branch: rows that are missing stand for the last one */
+            const uint8_t *row = a + (r < rows ? r : rows - 1) * lda;
+            const __m256i x = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(row + i)));
             sum[r] = _mm256_add_epi32(sum[r], _mm256_madd_epi16(x, w));
         }
+        all = _mm256_add_epi32(all, _mm256_madd_epi16(_mm256_set1_epi16(1), w));
     }
-    for (int r = 0; r < FAC_DOT_ROWS; r++) out[r * ldo] = total(sum[r]);
-    rest(a, lda, b, i, k, out, ldo);
+    for (int r = 0; r < rows; r++) out[r * ldo] = total_of(sum[r]);
+    if (total) *total = total_of(all);
+    rest(a, lda, rows, b, i, k, out, ldo, total);
 }
 #endif
 
 #if FAC_ISA_LEVEL < 2 || PAIRS
-static void dot(const uint8_t *a, int64_t lda, const int8_t *b, int64_t k, int32_t *out, int64_t ldo) {
+static void dot(const uint8_t *a, int64_t lda, int rows, const int8_t *b, int64_t k, int32_t *out, int64_t ldo,
+                int32_t *total) {
 #if PAIRS
-    dot_pairs(a, lda, b, k, out, ldo);
+    dot_pairs(a, lda, rows, b, k, out, ldo, total);
 #else
-    for (int r = 0; r < FAC_DOT_ROWS; r++) out[r * ldo] = 0;
-    rest(a, lda, b, 0, k, out, ldo);
+    for (int r = 0; r < rows; r++) out[r * ldo] = 0;
+    if (total) *total = 0;
+    rest(a, lda, rows, b, 0, k, out, ldo, total);
 #endif
 }
 #endif
 
-void FAC_ISA_NAME(fac__dot_u8s8)(const uint8_t *a, int64_t lda, const int8_t *b, int64_t ldb, int64_t n, int64_t k,
-                                 int32_t *out, int64_t ldo) {
+void FAC_ISA_NAME(fac__dot_u8s8)(const uint8_t *a, int64_t lda, int rows, const int8_t *b, int64_t ldb, int64_t n,
+                                 int64_t k, int32_t *out, int64_t ldo, int32_t *total) {
 #if FAC_ISA_LEVEL >= 2
     if (__builtin_cpu_supports("avx512vnni")) {
-        dot_vnni(a, lda, b, ldb, n, k, out, ldo);
+        dot_vnni(a, lda, rows, b, ldb, n, k, out, ldo, total);
         return;
     }
 #endif
 #if FAC_ISA_LEVEL < 2 || PAIRS
-    for (int64_t j = 0; j < n; j++) dot(a, lda, b + j * ldb, k, out + j, ldo);
+    for (int64_t j = 0; j < n; j++) dot(a, lda, rows, b + j * ldb, k, out + j, ldo, total ? total + j : NULL);
 #else
-    fac__dot_u8s8_avx2(a, lda, b, ldb, n, k, out, ldo);
+    fac__dot_u8s8_avx2(a, lda, rows, b, ldb, n, k, out, ldo, total);
 #endif
 }
 
@@ -138,8 +181,8 @@ __attribute__((target("avx512vnni"), always_inline)) static inline void tile_col
 #pragma GCC unroll 8
             for (int r = 0; r < FAC_TILE_ROWS; r++) {
                 const __m512i x = _mm512_set1_epi32(four(t, r, i));
-                sum[r][0] = _mm512_dpbusd_epi32(sum[r][0], x, w0);
-                if (vectors > 1) sum[r][1] = _mm512_dpbusd_epi32(sum[r][1], x, w1);
+                ADD_PRODUCTS(sum[r][0], x, w0);
+                if (vectors > 1) ADD_PRODUCTS(sum[r][1], x, w1);
             }
         }
     }

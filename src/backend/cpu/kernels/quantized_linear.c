@@ -18,7 +18,7 @@
 #include "ops_gen.h"
 #include <math.h>
 
-enum { ROWS = 64, BLOCK = 64, SOME = 256 }; /* rows and columns of a task; places laid out at a time */
+enum { ROWS = 64, BLOCK = 64, SOME = 256, FEW_ROWS = 32 }; /* rows and columns of a task; places laid out at a time */
 
 /* The dimensions of a convolution, of which the last is innermost: those that it lacks come first. Where windows leave gaps between
    them only the windows are laid out: number p along a dimension is p / step * stride + p % step - padding of the input. */
@@ -53,8 +53,8 @@ typedef struct product {
     int8_t *packed;   /* [groups][panels of columns]; of a depthwise convolution w - w_zero as int32 [taps, groups] */
 } product;
 
-/* Few rows leave one of those that are multiplied at a time free: of ones, it sums the weights. */
-static bool is_few(const product *p) { return p->rows < FAC_DOT_ROWS && !p->conv; }
+/* Few rows meet the weights as they lie, which it would take longer to pack. */
+static bool is_few(const product *p) { return p->rows <= FEW_ROWS && !p->conv; }
 static bool is_depthwise(const product *p) {
     return p->conv && p->inner == 1 && p->columns == 1 && p->k <= FAC_DOT_SHORT;
 }
@@ -354,17 +354,21 @@ static fac_status depthwise_tasks(void *context, int64_t begin, int64_t end, voi
 }
 
 /* A block of columns with the few rows there are, and a row of ones, whose products are the sums of the weights. */
-static void few_task(const product *p, int64_t part, uint8_t *rows) {
+static void few_task(const product *p, int64_t part, uint8_t *scratch) {
     const int64_t first = part * BLOCK, width = fac__min(BLOCK, p->columns - first), k = p->k;
-    int32_t sums[FAC_DOT_ROWS * BLOCK], x[FAC_DOT_ROWS] = {0};
-    take_codes(p, 0, p->rows * k, rows);
-    memset(rows + p->rows * k, 1, (size_t)((FAC_DOT_ROWS - p->rows) * k));
-    FAC_ISA_PICK(fac__dot_u8s8)(rows, k, p->weight + first * k, k, width, k, sums, BLOCK);
-    if (p->any_zero) FAC_ISA_PICK(fac__sums_u8)(rows, p->rows, k, k, x);
-    for (int64_t j = 0; j < width; j++) set_sum(p, first + j, sums[p->rows * BLOCK + j]);
-    for (int64_t r = 0; r < p->rows; r++)
-        finish_row(p, r, first, sums + r * BLOCK, width, p->any_zero ? x[r] - (int32_t)(p->x_zero * k) : 0,
-                   codes_at(p, r, first, NULL));
+    const uint8_t *rows = p->flip ? scratch : p->source;
+    int32_t sums[FAC_DOT_ROWS * BLOCK], total[BLOCK], x[FAC_DOT_ROWS] = {0};
+    if (p->flip) take_codes(p, 0, p->rows * k, scratch);
+    for (int64_t row = 0; row < p->rows; row += FAC_DOT_ROWS, rows += FAC_DOT_ROWS * k) {
+        const int n = (int)fac__min(FAC_DOT_ROWS, p->rows - row);
+        FAC_ISA_PICK(fac__dot_u8s8)
+        (rows, k, n, p->weight + first * k, k, width, k, sums, BLOCK, row == 0 ? total : NULL);
+        for (int64_t j = 0; row == 0 && j < width; j++) set_sum(p, first + j, total[j]);
+        if (p->any_zero) FAC_ISA_PICK(fac__sums_u8)(rows, n, k, k, x);
+        for (int r = 0; r < n; r++)
+            finish_row(p, row + r, first, sums + r * BLOCK, width, p->any_zero ? x[r] - (int32_t)(p->x_zero * k) : 0,
+                       codes_at(p, row + r, first, NULL));
+    }
 }
 
 static fac_status few_tasks(void *context, int64_t begin, int64_t end, void *scratch) {
@@ -375,7 +379,8 @@ static fac_status few_tasks(void *context, int64_t begin, int64_t end, void *scr
 static fac_status run(product *p) {
     const int64_t parts = fac__div_up(p->columns, BLOCK);
     if (p->rows == 0) return FAC_OK;
-    if (is_few(p)) return fac__parallel_for_scratch(0, parts, 1, fac__max(1, FAC_DOT_ROWS * p->k), few_tasks, p);
+    if (is_few(p))
+        return fac__parallel_for_scratch(0, parts, 1, fac__max(1, p->flip ? p->rows * p->k : 0), few_tasks, p);
     FAC_TRY(pack_all(p));
     FAC_TRY(lay_all(p));
     if (is_depthwise(p)) {

@@ -203,12 +203,9 @@ fac_status uniform_cpu_(const fac_call_info *c, fac_tensor *self, double from, d
 
 static void make_exponential(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
     (void)p;
-    uint64_t bits[FAC_TILE];
-    bits_of(j, begin, n, bits);
-    for (int64_t i = 0; i < n; i++) {
-        double x = -fac__log_unit_f64(fac__uniform_open_f64(bits[i]));
-        tile->f64[i] = (x > 0 ? x : 0x1p-54) / j->a; /* zero is outside the distribution */
-    }
+    uint32_t words[2 * FAC_TILE + MORE];
+    words_of(j, begin, n, 2, words);
+    FAC_ISA_PICK(fac__exponentials)(tile->f64, words, n, j->a);
 }
 
 fac_status exponential_cpu_(const fac_call_info *c, fac_tensor *self, double lambd, fac_draw drawn, fac_tensor **out) {
@@ -221,12 +218,9 @@ fac_status exponential_cpu_(const fac_call_info *c, fac_tensor *self, double lam
 
 static void make_geometric(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
     (void)p;
-    uint64_t bits[FAC_TILE];
-    bits_of(j, begin, n, bits);
-    for (int64_t i = 0; i < n; i++) {
-        double u = fac__uniform_open_f64(bits[i]);
-        tile->f64[i] = fmax(1, ceil(fac__log_unit_f64(u) / j->a));
-    }
+    uint32_t words[2 * FAC_TILE + MORE];
+    words_of(j, begin, n, 2, words);
+    FAC_ISA_PICK(fac__geometrics)(tile->f64, words, n, j->a);
 }
 
 fac_status geometric_cpu_(const fac_call_info *c, fac_tensor *self, double p, fac_draw drawn, fac_tensor **out) {
@@ -240,13 +234,9 @@ fac_status geometric_cpu_(const fac_call_info *c, fac_tensor *self, double p, fa
 
 static void make_cauchy(const random_job *j, int64_t begin, int64_t n, fac_tile_buf *tile, const double *p) {
     (void)p;
-    uint64_t bits[FAC_TILE];
-    bits_of(j, begin, n, bits);
-    for (int64_t i = 0; i < n; i++) {
-        double s, c, u = fac__uniform_f64(bits[i]);
-        fac__sincos_turn_f64(0.5 * u, &s, &c); /* tan(pi (u - 1/2)) = -cos(pi u) / sin(pi u) */
-        tile->f64[i] = j->a - j->b * c / fmax(s, 0x1p-60);
-    }
+    uint32_t words[2 * FAC_TILE + MORE];
+    words_of(j, begin, n, 2, words);
+    FAC_ISA_PICK(fac__cauchys)(tile->f64, words, n, j->a, j->b);
 }
 
 fac_status cauchy_cpu_(const fac_call_info *c, fac_tensor *self, double median, double sigma, fac_draw drawn,

@@ -15,6 +15,11 @@ FAC_ISA_DECLARE(void, fac__normals_f64, (double *out, const uint32_t *words, int
 FAC_ISA_DECLARE(void, fac__uniforms_f32,
                 (float *out, const uint32_t *words, int64_t n, float from, float to, int bits));
 FAC_ISA_DECLARE(void, fac__uniforms_f64, (double *out, const uint32_t *words, int64_t n, double from, double to));
+/* n numbers from n pairs of words: -log(u) / rate; log(u) / log_rest rounded up, log_rest the logarithm of 1 - p; and
+   median + sigma tan(pi (u - 1/2)). */
+FAC_ISA_DECLARE(void, fac__exponentials, (double *out, const uint32_t *words, int64_t n, double rate));
+FAC_ISA_DECLARE(void, fac__geometrics, (double *out, const uint32_t *words, int64_t n, double log_rest));
+FAC_ISA_DECLARE(void, fac__cauchys, (double *out, const uint32_t *words, int64_t n, double median, double sigma));
 /* keep[i] = words[i] < threshold; out[i] = keep[i] ? x[i] * scale : 0. */
 FAC_ISA_DECLARE(void, fac__dropout_f32,
                 (float *out, uint8_t *keep, const float *x, const uint32_t *words, int64_t n, uint64_t threshold,

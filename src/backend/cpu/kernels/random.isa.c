@@ -111,6 +111,28 @@ void FAC_ISA_NAME(fac__uniforms_f64)(double *out, const uint32_t *words, int64_t
     for (int64_t i = 0; i < n; i++) out[i] = fma(fac__uniform_f64(wide(words, i)), span, from);
 }
 
+void FAC_ISA_NAME(fac__exponentials)(double *out, const uint32_t *words, int64_t n, double rate) {
+    for (int64_t i = 0; i < n; i++) {
+        const double x = -fac__log_unit_f64(fac__uniform_open_f64(wide(words, i)));
+        out[i] = (x > 0 ? x : 0x1p-54) / rate; /* zero is outside the distribution */
+    }
+}
+
+void FAC_ISA_NAME(fac__geometrics)(double *out, const uint32_t *words, int64_t n, double log_rest) {
+    for (int64_t i = 0; i < n; i++) {
+        const double trials = ceil(fac__log_unit_f64(fac__uniform_open_f64(wide(words, i))) / log_rest);
+        out[i] = trials > 1 ? trials : 1;
+    }
+}
+
+void FAC_ISA_NAME(fac__cauchys)(double *out, const uint32_t *words, int64_t n, double median, double sigma) {
+    for (int64_t i = 0; i < n; i++) {
+        double s, c, u = fac__uniform_f64(wide(words, i));
+        fac__sincos_turn_f64(0.5 * u, &s, &c); /* tan(pi (u - 1/2)) = -cos(pi u) / sin(pi u) */
+        out[i] = median - sigma * c / (s > 0x1p-60 ? s : 0x1p-60);
+    }
+}
+
 /* ---- dropout --------------------------------------------------------------------------------------------------------------- */
 
 #define DROPOUT(T, name)                                                                                               \

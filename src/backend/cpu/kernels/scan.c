@@ -333,7 +333,7 @@ static void scan_line(const scan *s, const fac_cursor *c) {
         }
         if (plain && s->op == SCAN_SUM && s->out_dtype != FAC_F64)
             acc.f64 = FAC_ISA_PICK(fac__prefix_sum_f64)(tile.f64, m, acc.f64);
-        else if (s->kind == FAC_ACC_F64 && s->op == SCAN_LOGSUMEXP && s->out_dtype != FAC_F64)
+        else if (s->kind == FAC_ACC_F64 && s->op == SCAN_LOGSUMEXP)
             prefix_log_sum(tile.f64, m, &acc.f64);
         else if (plain)
             prefix_f64(s->op, tile.f64, m, &acc.f64);

@@ -24,14 +24,6 @@ typedef struct sort_job {
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------------- */
 
-/* Position of the first NaN of the row just loaded (in ascending order), or -1. */
-static int64_t first_nan(const fac_order *o) {
-    const uint64_t nan = fac__nan_key(o->dtype);
-    for (int64_t i = 0; nan && i < o->n; i++)
-        if (fac__order_key(o, i) == nan) return i;
-    return -1;
-}
-
 static void write_entry(const sort_job *j, const fac_cursor *c, int64_t i, int64_t at) {
     const size_t item = fac__dtype_size(j->dtype);
     j->indices[c->offset[1] + i * j->steps[1]] = at;
@@ -52,14 +44,6 @@ static void write_entries(const sort_job *j, const fac_cursor *c, const fac_orde
 #undef VALUES
 }
 
-/* Number of elements of the row just loaded that are not NaN; of the whole row if all are. */
-static int64_t count_numbers(const fac_order *o) {
-    const uint64_t nan = fac__nan_key(o->dtype);
-    int64_t n = o->n;
-    for (int64_t i = 0; nan && i < o->n; i++) n -= fac__order_key(o, i) == nan;
-    return n ? n : o->n;
-}
-
 /* The last entry of the longest run of equal ones, the first of several, in an ordered row; a NaN is equal to nothing. The keys are
    there, or o has them. */
 static int64_t end_of_longest_run(const fac_order *o, const uint64_t *keys) {
@@ -75,12 +59,17 @@ static int64_t end_of_longest_run(const fac_order *o, const uint64_t *keys) {
 }
 
 /* Of a row whose result is one of its elements: the position of that. */
-static int64_t chosen(const sort_job *j, fac_order *o) {
-    const int64_t nan = j->nan_first ? first_nan(o) : -1;
-    if (nan >= 0) return nan;
-    if (!j->mode) return fac__order_nth(o, j->skip_nans ? (count_numbers(o) - 1) / 2 + 1 : j->first + 1);
-    fac__order_sort(o);
-    return fac__order_at(o, end_of_longest_run(o, NULL));
+static int64_t chosen(const sort_job *j, fac_order *o, const char *row) {
+    if (j->mode) {
+        fac__order_load(o, row, j->steps[2]);
+        fac__order_sort(o);
+        return fac__order_at(o, end_of_longest_run(o, NULL));
+    }
+    const uint64_t *keys = fac__order_keys(o, row, j->steps[2]), nan = fac__nan_key(o->dtype);
+    const int64_t nans = nan && (j->nan_first || j->skip_nans) ? FAC_ISA_PICK(fac__keys_equal)(keys, o->n, nan) : 0;
+    if (j->nan_first && nans) return FAC_ISA_PICK(fac__key_at)(keys, o->n, nan, 1);
+    const int64_t numbers = nans < o->n ? o->n - nans : o->n;
+    return fac__order_nth(o, j->skip_nans ? (numbers - 1) / 2 + 1 : j->first + 1);
 }
 
 static void order_row(const sort_job *j, const fac_cursor *c, fac_order *o) {
@@ -91,11 +80,11 @@ static void order_row(const sort_job *j, const fac_cursor *c, fac_order *o) {
         write_entries(j, c, o);
         return;
     }
-    fac__order_load(o, row, j->steps[2]);
     if (j->one) {
-        write_entry(j, c, 0, chosen(j, o));
+        write_entry(j, c, 0, chosen(j, o, row));
         return;
     }
+    fac__order_load(o, row, j->steps[2]);
     if (j->select)
         fac__order_first(o, j->first + j->count);
     else

@@ -73,20 +73,33 @@ WIDE_LOOP(i1e_single, i1e_single, WHOLE, 1, 0)
 WIDE_LOOP(igamma_single, igamma_single, ALONE, 2, 0)
 WIDE_LOOP(igammac_single, igammac_single, ALONE, 2, 0)
 
-/* Bessel's functions of the first kind where all arguments are small, which takes neither sine nor cosine. */
+/* Bessel's functions where all arguments are small, which takes neither sine nor cosine. */
 static bool all_within(const double *a, int64_t n, double limit) {
     bool within = true;
     for (int64_t i = 0; i < n; i++) within &= fabs(a[i]) <= limit;
     return within;
 }
+static bool none_above(const double *a, int64_t n, double limit) {
+    bool above = false;
+    for (int64_t i = 0; i < n; i++) above |= a[i] > limit;
+    return !above;
+}
 static double near_j0(double x) { return x == 0 ? 1 : fac__wide_j0_small(x); }
 WIDE_LOOP(near_j0, near_j0, WHOLE, 1, 0)
 WIDE_LOOP(near_j1, fac__wide_j1_small, WHOLE, 1, 0)
+WIDE_LOOP(near_y0, fac__wide_y0_small, WHOLE, 1, 0)
+WIDE_LOOP(near_y1, fac__wide_y1_small, WHOLE, 1, 0)
 static void wide_j0(char *const *p, int64_t n, const fac_loop_args *args) {
     (all_within(FAC_OPERAND(1, const double), n, 5) ? wide_near_j0 : wide_bessel_j0)(p, n, args);
 }
 static void wide_j1(char *const *p, int64_t n, const fac_loop_args *args) {
     (all_within(FAC_OPERAND(1, const double), n, 5) ? wide_near_j1 : wide_bessel_j1)(p, n, args);
+}
+static void wide_y0(char *const *p, int64_t n, const fac_loop_args *args) {
+    (none_above(FAC_OPERAND(1, const double), n, 5) ? wide_near_y0 : wide_bessel_y0)(p, n, args);
+}
+static void wide_y1(char *const *p, int64_t n, const fac_loop_args *args) {
+    (none_above(FAC_OPERAND(1, const double), n, 5) ? wide_near_y1 : wide_bessel_y1)(p, n, args);
 }
 
 /* Polynomials of low degrees, which differ from one element to the next: recurrences over vectors, each element taking its own number
@@ -100,24 +113,50 @@ typedef struct polynomial {
     bool shifted;      /* alone takes y, not x */
     double (*alone)(double x, double degree);
 } polynomial;
-typedef int64_t mask __attribute__((vector_size(FAC_VECTOR_BYTES)));
-static inline fac_vf64 chosen(mask which, fac_vf64 a, fac_vf64 b) {
-    return (fac_vf64)((which & (mask)a) | (~which & (mask)b));
+/* Which lanes of a vector, and those of a where they are, else of b. */
+#if FAC_ISA_LEVEL >= 2
+typedef __mmask8 which;
+#define LANES_OF(a, op, b) _mm512_cmp_pd_mask((__m512d)(a), (__m512d)(b), op)
+#define AT_LEAST _CMP_GE_OQ
+#define ABOVE _CMP_GT_OQ
+#define EQUAL _CMP_EQ_OQ
+static inline fac_vf64 chosen(which lanes, fac_vf64 a, fac_vf64 b) {
+    return (fac_vf64)_mm512_mask_blend_pd(lanes, (__m512d)b, (__m512d)a);
 }
+/* Not NaN, if b is not. */
+static inline fac_vf64 larger(fac_vf64 a, fac_vf64 b) { return (fac_vf64)_mm512_max_pd((__m512d)a, (__m512d)b); }
+static inline bool any_of(which lanes) { return lanes != 0; }
+#else
+typedef int64_t which __attribute__((vector_size(FAC_VECTOR_BYTES)));
+#define LANES_OF(a, op, b) ((a)op(b))
+#define AT_LEAST >=
+#define ABOVE >
+#define EQUAL ==
+static inline fac_vf64 chosen(which lanes, fac_vf64 a, fac_vf64 b) {
+    return (fac_vf64)((lanes & (which)a) | (~lanes & (which)b));
+}
+static inline fac_vf64 larger(fac_vf64 a, fac_vf64 b) { return chosen(a > b, a, b); }
+static inline bool any_of(which lanes) {
+    int64_t any = 0;
+    for (int j = 0; j < LANES; j++) any |= lanes[j];
+    return any != 0;
+}
+#endif
 
 /* Up to degree `most`. */
 static __attribute__((noinline)) void recur(const polynomial *k, const double *x, const double *degree, double *out,
                                             int64_t n, double most) {
+    const fac_vf64 one = fac_splat_f64(1);
     for (int64_t i = 0; i < n; i += LANES) {
         const fac_vf64 y = k->turn * fac_load_f64(x + i) - k->back, d = fac_load_f64(degree + i);
-        const fac_vf64 one = fac_splat_f64(1);
-        fac_vf64 before = one, now = chosen(d >= 1, k->first * y + k->constant, chosen(d > -1, one, one - 1));
+        fac_vf64 before = one, now = chosen(LANES_OF(d, ABOVE, one - 2), one, one - 1);
+        now = chosen(LANES_OF(d, AT_LEAST, one), k->first * y + k->constant, now);
         for (double step = 1; step < most; step += 1) {
             const double slope = k->slope + k->slope_of_k * step, last = k->last + k->last_of_k * step,
                          share = k->shared ? 1 / (step + 1) : 1;
             const fac_vf64 by = k->rise != 0 ? k->rise * step + slope * y : slope * y;
             const fac_vf64 next = fac_fma_f64(by, now, -last * before) * share;
-            const mask more = d >= step + 1;
+            const which more = LANES_OF(d, AT_LEAST, fac_splat_f64(step + 1));
             before = chosen(more, now, before);
             now = chosen(more, next, now);
         }
@@ -126,22 +165,22 @@ static __attribute__((noinline)) void recur(const polynomial *k, const double *x
 }
 static __attribute__((noinline)) void run_polynomial(char *const *p, int64_t n, const polynomial *k) {
     enum { LOW_DEGREE = 16 };
-    double *out = FAC_OPERAND(0, double), x[MOST], degree[MOST];
+    double *out = FAC_OPERAND(0, double);
+    const double *x = FAC_OPERAND(1, const double), *degree = FAC_OPERAND(2, const double);
+    const fac_vf64 one = fac_splat_f64(1);
     fac_vf64 most = {0};
-    mask alone = {0};
+    which ends = {0};
     n = WHOLE(n);
-    for (int64_t i = 0; i < n; i += LANES) {
-        const fac_vf64 a = fac_load_f64(FAC_OPERAND(1, const double) + i),
-                       d = fac_load_f64(FAC_OPERAND(2, const double) + i), y = k->turn * a - k->back;
-        most = chosen(d > most, d, most);
-        alone |= (((y == 1) | (y == -1)) & -(int64_t)k->ends) | (d > LOW_DEGREE);
-        fac_store_f64(x + i, a), fac_store_f64(degree + i, d);
+    for (int64_t i = 0; i < n; i += LANES) most = larger(fac_load_f64(degree + i), most);
+    for (int64_t i = 0; k->ends && i < n; i += LANES) {
+        const fac_vf64 y = k->turn * fac_load_f64(x + i) - k->back;
+        ends |= LANES_OF(y, EQUAL, one) | LANES_OF(y, EQUAL, -one);
     }
     double highest = 0;
-    int64_t any = 0;
-    for (int j = 0; j < LANES; j++) highest = most[j] > highest ? most[j] : highest, any |= alone[j];
+    for (int j = 0; j < LANES; j++) highest = most[j] > highest ? most[j] : highest;
     recur(k, x, degree, out, n, highest > LOW_DEGREE ? LOW_DEGREE : trunc(highest));
-    for (int64_t i = 0; any && i < n; i++) {
+    const bool alone = highest > LOW_DEGREE || any_of(ends);
+    for (int64_t i = 0; alone && i < n; i++) {
         const double y = k->turn * x[i] - k->back;
         if ((k->ends && fabs(y) == 1) || degree[i] > LOW_DEGREE) out[i] = k->alone(k->shifted ? y : x[i], degree[i]);
     }
@@ -220,6 +259,8 @@ LOOP(igamma_single_of_f32, wide_igamma_single, floats, 2)
 LOOP(igammac_single_of_f32, wide_igammac_single, floats, 2)
 BOTH_LOOPS(j0, VALUE, 1, 0)
 BOTH_LOOPS(j1, VALUE, 1, 0)
+BOTH_LOOPS(y0, VALUE, 1, 0)
+BOTH_LOOPS(y1, VALUE, 1, 0)
 
 void FAC_ISA_NAME(fac__install_special)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
 #define INSTALL_AS(name, f32, f64) table[FAC_LOOP_##name][FAC_F32] = f32, table[FAC_LOOP_##name][FAC_F64] = f64;
@@ -233,4 +274,6 @@ void FAC_ISA_NAME(fac__install_special)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     INSTALL_AS(igammac, igammac_single_of_f32, igammac_of_f64)
     INSTALL_AS(bessel_j0, j0_of_f32, j0_of_f64)
     INSTALL_AS(bessel_j1, j1_of_f32, j1_of_f64)
+    INSTALL_AS(bessel_y0, y0_of_f32, y0_of_f64)
+    INSTALL_AS(bessel_y1, y1_of_f32, y1_of_f64)
 }
