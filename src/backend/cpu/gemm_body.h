@@ -343,7 +343,13 @@ static void N(narrow_pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     int64_t ldb = o->rs, ldf = p ? g->ldc : g->ldf;
     if (o->cs != 1 || g->n != lanes) {
         T *packed = g->scratch;
-        for (int64_t q = 0; q < kc; q++)
+        int64_t q = 0;
+        /* Rows without gaps are read with what follows them, which reaches no element of C. */
+        if (o->cs == 1 && o->rs == g->n)
+            for (; q * g->n + lanes <= kc * g->n; q++)
+                for (int64_t j = 0; j < lanes; j += LANES / 2)
+                    memcpy(packed + q * lanes + j, b + q * g->n + j, LANES / 2 * sizeof(T));
+        for (; q < kc; q++)
             for (int64_t j = 0; j < lanes; j++) packed[q * lanes + j] = j < g->n ? b[q * o->rs + j * o->cs] : 0;
         b = packed;
         ldb = lanes;
