@@ -105,6 +105,7 @@ static inline void fac__turn_pending(fac_tensor *t, unsigned flags) {
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
 extern FAC_HIDDEN const uint8_t fac__item_sizes[FAC_DTYPE_END];
+static inline bool fac__is_bf16(fac_dtype d) { return d == FAC_BF16; }
 static inline bool fac__is_half(fac_dtype d) { return d == FAC_F16 || d == FAC_BF16; }
 /* Bytes per element of a dtype; 0 for FAC_DTYPE_DEFAULT and for what is none. */
 /* The largest finite number of a dtype of 16, 32 or 64 bits of floats, or of pairs of them. */

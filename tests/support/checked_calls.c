@@ -110,7 +110,10 @@ static size_t results_of(const checked *k, fac_tensors in, fac_tensor **out) {
             continue;
         }
         st = fac_scope_take(&results[i], 1);
-        if (st == FAC_OK) n += sample_tensors_of(results[i], out + n, MOST - n);
+        if (st == FAC_OK)
+            n += sample_tensors_of(results[i], out + n, MOST - n);
+        else
+            while (++i < RESULTS) fac_value_release(&results[i]);
     }
     return st == FAC_OK ? n : 0;
 }

@@ -118,7 +118,10 @@ static fac_status run_into(called *k, fac_tensors in, fac_tensor **out, size_t *
             continue;
         }
         st = fac_scope_take(&results[i], 1);
-        if (st == FAC_OK) *n += sample_tensors_of(results[i], out + *n, MOST - *n);
+        if (st == FAC_OK)
+            *n += sample_tensors_of(results[i], out + *n, MOST - *n);
+        else
+            while (++i < RESULTS) fac_value_release(&results[i]);
     }
     return st == FAC_OK ? fac_error() : st;
 }

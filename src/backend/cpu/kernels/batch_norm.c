@@ -58,8 +58,8 @@ static fac_status open_rows(job *j, fac_rows *r, fac_tensor *t) {
 /* Whether rows are points of f32 or bf16 on every side, which have loops of their own. */
 static bool plain_points(const job *j) {
     const fac_dtype d = j->x.dtype;
-    return j->points && j->kind == FAC_ACC_F32 && (d == FAC_F32 || d == FAC_BF16) && (!j->y.data || j->y.dtype == d) &&
-           (!j->dy.data || j->dy.dtype == d);
+    return j->points && j->kind == FAC_ACC_F32 && (d == FAC_F32 || fac__is_bf16(d)) &&
+           (!j->y.data || j->y.dtype == d) && (!j->dy.data || j->dy.dtype == d);
 }
 
 /* So many short points are whole vectors of every instruction set, and as long as four of the longest. */
@@ -138,7 +138,7 @@ static void forward_half_rows(const job *j, int64_t begin, int64_t end) {
         if (j->points)
             FAC_ISA_PICK(fac__scale_each_f16)(x, p, r, y, j->n);
         else
-            FAC_ISA_PICK(fac__scale_half)(j->x.dtype == FAC_BF16, x, p[c], r[c], y, j->n);
+            FAC_ISA_PICK(fac__scale_half)(fac__is_bf16(j->x.dtype), x, p[c], r[c], y, j->n);
     }
 }
 
@@ -150,7 +150,7 @@ static fac_status forward_rows(void *ctx, int64_t begin, int64_t end, void *buff
     const job *j = ctx;
     if (plain_points(j)) {
         const int64_t many = (end - begin) / j->repeats, wide = j->n * j->repeats, rest = begin + many * j->repeats;
-        const bool bf16 = j->x.dtype == FAC_BF16;
+        const bool bf16 = fac__is_bf16(j->x.dtype);
         FAC_ISA_PICK(fac__points_scale)
         (bf16, point_at(j, &j->x, begin), j->p, j->r, point_at(j, &j->y, begin), many, wide);
         FAC_ISA_PICK(fac__points_scale)
@@ -177,7 +177,7 @@ static fac_status backward_rows(void *ctx, int64_t begin, int64_t end, void *buf
     const job *j = ctx;
     if (plain_points(j)) {
         const int64_t many = (end - begin) / j->repeats, wide = j->n * j->repeats, rest = begin + many * j->repeats;
-        const bool bf16 = j->x.dtype == FAC_BF16;
+        const bool bf16 = fac__is_bf16(j->x.dtype);
         FAC_ISA_PICK(fac__points_blend)
         (bf16, point_at(j, &j->dy, begin), point_at(j, &j->x, begin), j->p, j->q, j->r, point_at(j, &j->y, begin), many,
          wide);
@@ -191,7 +191,7 @@ static fac_status backward_rows(void *ctx, int64_t begin, int64_t end, void *buf
         for (int64_t i = begin; i < end; i++) {
             const int64_t c = i % j->channels;
             FAC_ISA_PICK(fac__blend_half)
-            (j->x.dtype == FAC_BF16, fac__rows_half(&j->dy, i), fac__rows_half(&j->x, i), p[c], q[c], r[c],
+            (fac__is_bf16(j->x.dtype), fac__rows_half(&j->dy, i), fac__rows_half(&j->x, i), p[c], q[c], r[c],
              fac__rows_half(&j->y, i), j->n);
         }
         return FAC_OK;
@@ -222,7 +222,7 @@ static fac_status plane_sums(void *ctx, int64_t begin, int64_t end, void *buffer
             double s[2];
             if (half_rows(j)) {
                 FAC_ISA_PICK(fac__norm_sums_half)
-                (j->x.dtype == FAC_BF16, fac__rows_half(&j->dy, i), fac__rows_half(&j->x, i),
+                (fac__is_bf16(j->x.dtype), fac__rows_half(&j->dy, i), fac__rows_half(&j->x, i),
                  ((const float *)j->mean)[c], j->n, s);
                 j->sum[c] += s[0];
                 j->dot[c] += s[1];
@@ -243,7 +243,7 @@ static void *part_at(const job *j, int64_t g) { return fac__acc_at(j->kind, j->p
 
 static void plain_point_sums(const job *j, int64_t first, int64_t last, float *dot, float *sum) {
     const int64_t many = (last - first) / j->repeats, wide = j->n * j->repeats, rest = first + many * j->repeats;
-    const bool bf16 = j->x.dtype == FAC_BF16;
+    const bool bf16 = fac__is_bf16(j->x.dtype);
     FAC_ISA_PICK(fac__points_sums)
     (bf16, point_at(j, &j->dy, first), point_at(j, &j->x, first), j->mean, dot, sum, many, wide);
     FAC_ISA_PICK(fac__points_sums)

@@ -56,7 +56,7 @@ static fac_status forward_groups(void *ctx, int64_t begin, int64_t end, void *bu
             double p = rstd * get(j->weight, c, 1);
             if (half) {
                 FAC_ISA_PICK(fac__scale_half)
-                (j->x.dtype == FAC_BF16, fac__rows_half(&j->x, i) + k * j->plane, (float)p,
+                (fac__is_bf16(j->x.dtype), fac__rows_half(&j->x, i) + k * j->plane, (float)p,
                  (float)(get(j->bias, c, 0) - mean * p), fac__rows_half(&j->y, row), j->plane);
                 continue;
             }
@@ -76,7 +76,7 @@ static fac_status forward_groups(void *ctx, int64_t begin, int64_t end, void *bu
 static void group_backward(const job *j, int64_t i, void *buffer) {
     double mean = get(j->mean, i, 0), rstd = get(j->rstd, i, 0), a = 0, b = 0, n = (double)(j->per_group * j->plane);
     int64_t first = i % j->groups * j->per_group, row = i * j->per_group;
-    const bool half = half_rows(j), bf16 = j->x.dtype == FAC_BF16;
+    const bool half = half_rows(j), bf16 = fac__is_bf16(j->x.dtype);
     double *sums = j->sums + 2 * (i / j->groups * j->channels + first);
     void *dy_room = fac__acc_at(j->kind, buffer, j->plane), *dx_room = fac__acc_at(j->kind, buffer, 2 * j->plane);
     for (int64_t k = 0; k < j->per_group; k++) {

@@ -103,7 +103,7 @@ static void half_rows(const job *j, int64_t begin, int64_t end, float *piece) {
         fac__half_row_moments(&j->x, i, j->centred, piece, &mean, &square);
         const double rstd = 1.0 / sqrt(square / (double)j->n + j->eps);
         FAC_ISA_PICK(fac__norm_apply_half)
-        (j->x.dtype == FAC_BF16, (const uint16_t *)(const void *)j->x.data + i * j->n, (float)mean, (float)rstd, same,
+        (fac__is_bf16(j->x.dtype), (const uint16_t *)(const void *)j->x.data + i * j->n, (float)mean, (float)rstd, same,
          j->w_row, j->b_row, (uint16_t *)(void *)j->y.data + i * j->n, j->n);
         stat_set(&j->mean, i, mean);
         stat_set(&j->rstd, i, rstd);
