@@ -472,7 +472,8 @@ static N(reflection) N(reflection_of)(double alpha, double sum, double scale) {
     return (N(reflection)){(T)((beta - alpha) / beta), (T)(alpha - beta), scale, beta / scale};
 }
 
-/* The same where squares do not fit, or are zero: column q, whose elements are `step` apart, is looked at again, in f64 and scaled by a power of two. */
+/* The same where squares do not fit, or are zero: column q, whose elements are `step` apart, is looked at again, in f64 and scaled by a
+   power of two. */
 static N(reflection) N(careful_reflection)(int64_t m, int q, const T *v, int64_t step) {
     double top = 0, sum = 0, scale = 1, alpha = v[q * step];
     for (int64_t r = q + 1; r < m; r++) {

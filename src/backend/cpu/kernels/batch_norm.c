@@ -18,8 +18,7 @@ typedef struct job {
     void *mean;        /* per channel, in the kind */
     double *sum, *dot; /* per channel: sum dy, sum dy (x - mean) */
     void *parts;       /* points: [groups][2][channels] */
-    int64_t
-        repeats; /* coefficients stand so often one after the other: for short points, which pass several at a time */
+    int64_t repeats;   /* of the coefficients, one after the other: short points pass several at a time */
     fac_workspace room;
 } job;
 

@@ -8,11 +8,8 @@
 #include "backend/cpu/pointwise.h"
 #include "ops_gen.h"
 
-enum {
-    LEAST = 1 << 16,
-    BLOCK = 1 << 13,
-    LONG_RUN = 1 << 11
-}; /* bytes: of a result, of a block, of a tensor's part of a row */
+/* Bytes: of a result that is written so, of a block, and of a tensor's part of a row that goes past the cache by itself. */
+enum { LEAST = 1 << 16, BLOCK = 1 << 13, LONG_RUN = 1 << 11 };
 
 typedef struct job {
     fac_tensors l;
