@@ -312,6 +312,24 @@ static void blas_bits_of_narrow_blocks_do_not_depend_on_threads(void **unused) {
     assert_int_equal(fac_set_num_threads(was), FAC_OK);
 }
 
+/* Few rows or columns that lie along k: every number of them, with and without what is left of a vector, in rows with gaps. */
+static void blas_dots_of_few_rows_and_columns(void **unused) {
+    (void)unused;
+    static const fac_dtype kinds[] = {FAC_F32, FAC_F64};
+    for (size_t d = 0; d < FAC_COUNT(kinds); d++)
+        for (int64_t few = 2; few <= 17; few++)
+            for (int64_t k = 544; k <= 561; k += 17)
+                for (int turned = 0; turned < 2; turned++)
+                    for (int beta = 0; beta < 2; beta++) {
+                        const int64_t m = turned ? 23 : few, n = turned ? few : 23;
+                        problem p;
+                        problem_make(&p, kinds[d], 2, m, n, k, ROWS, COLUMNS, ROWS);
+                        p.g.beta = fac_scalar_i_(beta);
+                        problem_check(&p);
+                        problem_free(&p);
+                    }
+}
+
 /* Of few columns and of many: sums are rounded once, and a product of -0 stays one where nothing is added. */
 static void blas_bits_of_depth_1_do_not_depend_on_columns(void **unused) {
     (void)unused;
@@ -477,7 +495,7 @@ static void blas_bool_is_refused(void **unused) {
 FAC_TEST_MAIN(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_alpha_and_beta_scale),
               FAC_TEST(blas_conjugate_operands), FAC_TEST(blas_large_blocks_match),
               FAC_TEST(blas_beta_zero_does_not_read), FAC_TEST(blas_empty_depth_scales_only),
-              FAC_TEST(blas_bits_do_not_depend_on_threads),
+              FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_dots_of_few_rows_and_columns),
               FAC_TEST(blas_bits_of_narrow_blocks_do_not_depend_on_threads),
               FAC_TEST(blas_bits_of_depth_1_do_not_depend_on_columns),
               FAC_TEST(blas_rounded_factors_are_the_same_in_all_strides),

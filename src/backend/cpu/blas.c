@@ -36,6 +36,9 @@ enum {
     LIBRARY_FEW = 4, /* with fewer blocks, gemm.isa.c feeds more threads */
     NARROW = 16,     /* columns and depth of a product of halves that are widened apart */
     NARROW_DEPTH = 64,
+    DOT_ROWS = 16,            /* of products that are sums of products of vectors along k, */
+    DOT_COLUMNS = 12,         /* or their columns, */
+    DOT_DEPTH = 32,           /* and k at least, for each of these */
     HALF_PIECE = 256,         /* elements of C that are widened together */
     PAIRS_DEPTH = 64,         /* of a row whose products are summed by pairs */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
@@ -363,6 +366,13 @@ static bool suits_widening(const fac_gemm *g) {
            g->b.col == 1 && g->b.row == g->n && fac__scalar_f64(g->alpha) == 1;
 }
 
+/* Few rows or columns, all of which lie along k: packing would cost more than sums over vectors. */
+static bool suits_dots(const fac_gemm *g) {
+    return (g->dtype == FAC_F32 || g->dtype == FAC_F64) &&
+           ((g->n <= DOT_COLUMNS && g->k >= DOT_DEPTH * g->n) || (g->m <= DOT_ROWS && g->k >= DOT_DEPTH * g->m)) &&
+           g->a.col == 1 && g->b.row == 1 && g->b.col != 1 && fac__scalar_f64(g->alpha) == 1;
+}
+
 static int64_t widened_bytes(int64_t rows, int64_t depth) { return (rows + NARROW) * depth * (int64_t)sizeof(float); }
 
 static fac_status run_blocks(const fac_gemm *g) {
@@ -373,7 +383,7 @@ static fac_status run_blocks(const fac_gemm *g) {
     if (!job.library) {
         job.widens = suits_widening(g) && g->n <= kern->nr_f32; /* in one block of columns */
         fac_gemm_block_fn *pairs = job.widens ? NULL : bf16_block(g);
-        job.block = pairs ? pairs : kern->block;
+        job.block = pairs ? pairs : suits_dots(g) ? kern->dots : kern->block;
         packed_sides(g, kern, &job.mb, &job.nb);
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
         if (job.widens) job.kernel_bytes = (size_t)fac__workspace_round((int64_t)job.kernel_bytes);

@@ -152,6 +152,13 @@ static void block(const fac_gemm_block *g) {
         block_f32(g);
 }
 
+static void dots(const fac_gemm_block *g) {
+    if (g->dtype == FAC_F64)
+        dots_f64(g);
+    else
+        dots_f32(g);
+}
+
 static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, fac_dtype dtype) {
     bool complex = dtype == FAC_C64 || dtype == FAC_C128;
     return dtype == FAC_F64 || dtype == FAC_C128 ? scratch_f64(m, n, k, complex) : scratch_f32(m, n, k, complex);
@@ -173,6 +180,7 @@ const fac_gemm_kernels *FAC_ISA_NAME(fac__gemm_kernels)(void) {
         .nr_f64 = 2 * FAC_LANES_F64,
         .scratch_bytes = scratch_bytes,
         .block = block,
+        .dots = dots,
         .gemv_rows = FAC_ISA_NAME(fac__gemv_rows),
         .gemv_cols = FAC_ISA_NAME(fac__gemv_cols),
         .merge = merge,

@@ -396,6 +396,89 @@ static void N(block)(const fac_gemm_block *g) {
     }
 }
 
+/* ---- few columns that lie along k ------------------------------------------------------------------------------------- */
+
+/* sums[r * cols + q] = sum over p of a[r*rs + p] * b[q*ldb + p], whose lanes are steps of k. */
+#define DOTS 4
+static inline __attribute__((always_inline)) void N(dot_tile)(const int rows, const int cols, int64_t depth, const T *a,
+                                                              int64_t rs, const T *b, int64_t ldb, T *sums) {
+    V acc[DOTS][DOTS], x[DOTS];
+    T rest[LANES] = {0};
+    int64_t p = 0;
+    for (int r = 0; r < rows; r++)
+        for (int q = 0; q < cols; q++) acc[r][q] = (V){0};
+    for (; p + LANES <= depth; p += LANES) {
+#pragma GCC unroll 4
+        for (int q = 0; q < cols; q++) x[q] = LOAD(b + q * ldb + p);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            const V y = LOAD(a + r * rs + p);
+#pragma GCC unroll 4
+            for (int q = 0; q < cols; q++) acc[r][q] = FMA(y, x[q], acc[r][q]);
+        }
+    }
+    const size_t left = (size_t)(depth - p) * sizeof(T);
+    if (left) {
+        for (int q = 0; q < cols; q++) {
+            memcpy(rest, b + q * ldb + p, left);
+            x[q] = LOAD(rest);
+        }
+        for (int r = 0; r < rows; r++) {
+            memcpy(rest, a + r * rs + p, left);
+            const V y = LOAD(rest);
+            for (int q = 0; q < cols; q++) acc[r][q] = FMA(y, x[q], acc[r][q]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int q = 0; q < cols; q++) sums[r * cols + q] = N(fac_sum)(acc[r][q]);
+}
+
+/* Element (i, j) of C and its neighbours. Each element is summed alike, wherever it lies in a tile. */
+static void N(dots_at)(const fac_gemm_block *g, int64_t i, int64_t j, int rows, int cols) {
+    const T *a = (const T *)(const void *)g->a.data + i * g->a.rs,
+            *b = (const T *)(const void *)g->b.data + j * g->b.cs;
+    const T *from = g->from ? (const T *)g->from + i * g->ldf + j : NULL;
+    T *c = (T *)g->c + i * g->ldc + j, sums[DOTS * DOTS];
+#define CASE(r, q) \
+    case (r)*8 + (q): N(dot_tile)((r), (q), g->k, a, g->a.rs, b, g->b.cs, sums); break;
+    switch (rows * 8 + cols) {
+        CASE(1, 1)
+        CASE(1, 2)
+        CASE(1, 3)
+        CASE(1, 4)
+        CASE(2, 1)
+        CASE(2, 2)
+        CASE(2, 3)
+        CASE(2, 4)
+        CASE(3, 1)
+        CASE(3, 2)
+        CASE(3, 3)
+        CASE(3, 4)
+        CASE(4, 1)
+        CASE(4, 2)
+        CASE(4, 3)
+        CASE(4, 4)
+    }
+#undef CASE
+    for (int r = 0; r < rows; r++)
+        for (int q = 0; q < cols; q++) c[r * g->ldc + q] = (from ? from[r * g->ldf + q] : 0) + sums[r * cols + q];
+}
+
+/* The smaller factor is read once for each tile of the larger one, which stays in a cache meanwhile. */
+static void N(dots)(const fac_gemm_block *g) {
+    const bool down = g->m > g->n;
+    const int64_t outer = down ? g->m : g->n, inner = down ? g->n : g->m;
+    for (int64_t i = 0; i < outer; i += DOTS)
+        for (int64_t j = 0; j < inner; j += DOTS) {
+            const int many = (int)fac__min(DOTS, outer - i), few = (int)fac__min(DOTS, inner - j);
+            if (down)
+                N(dots_at)(g, i, j, many, few);
+            else
+                N(dots_at)(g, j, i, few, many);
+        }
+}
+#undef DOTS
+
 static size_t N(scratch)(int64_t m, int64_t n, int64_t k, bool complex) {
     int64_t depth = fac__min(complex ? 2 * k : k, FAC_GEMM_KC);
     return (size_t)(N(strips_size)(n, depth) + (complex ? 2 : 1) * (m * depth + LANES)) * sizeof(T);
