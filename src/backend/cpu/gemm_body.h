@@ -40,12 +40,31 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_
     }
 }
 
+/* Likewise of one vector of columns. */
+static inline __attribute__((always_inline)) void N(thin_tile)(const int rows, int64_t depth, const T *a, const T *b,
+                                                               int64_t ldb, T *c, int64_t ldc) {
+    V acc[MR];
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) acc[i] = (V){0};
+    for (int64_t p = 0; p < depth; p++, a += rows, b += ldb) {
+        const V x = LOAD(b);
+#pragma GCC unroll 16
+        for (int i = 0; i < rows; i++) acc[i] = FMA(SPLAT(a[i]), x, acc[i]);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) STORE(c + i * ldc, acc[i]);
+}
+
 typedef void (*N(tile_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, const T *from,
                            int64_t ldf);
-#define TILE(rows)                                                                                              \
-    static void N(FAC_PASTE(tile, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, \
-                                         const T *from, int64_t ldf) {                                          \
-        N(tile)(rows, depth, a, b, ldb, c, ldc, from, ldf);                                                     \
+typedef void (*N(thin_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc);
+#define TILE(rows)                                                                                                \
+    static void N(FAC_PASTE(tile, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc,   \
+                                         const T *from, int64_t ldf) {                                            \
+        N(tile)(rows, depth, a, b, ldb, c, ldc, from, ldf);                                                       \
+    }                                                                                                             \
+    static void N(FAC_PASTE(thin, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc) { \
+        N(thin_tile)(rows, depth, a, b, ldb, c, ldc);                                                             \
     }
 TILE(1)
 TILE(2)
@@ -73,6 +92,15 @@ static const N(tile_fn) N(tiles)[MR] = {
 #endif
 #if MR > 6
     N(tile7), N(tile8), N(tile9), N(tile10), N(tile11), N(tile12), N(tile13), N(tile14),
+#endif
+};
+static const N(thin_fn) N(thins)[MR] = {
+    N(thin1), N(thin2), N(thin3), N(thin4),
+#if MR > 4
+    N(thin5), N(thin6),
+#endif
+#if MR > 6
+    N(thin7), N(thin8), N(thin9), N(thin10), N(thin11), N(thin12), N(thin13), N(thin14),
 #endif
 };
 
@@ -159,7 +187,10 @@ static void N(strip)(const T *a, int64_t m, int h, int64_t depth, const T *b, in
             continue;
         }
         T t[MR * NR];
-        N(tiles)[rows - 1](depth, panel, b, ldb, t, NR, NULL, 0);
+        if (cols <= LANES)
+            N(thins)[rows - 1](depth, panel, b, ldb, t, NR);
+        else
+            N(tiles)[rows - 1](depth, panel, b, ldb, t, NR, NULL, 0);
         for (int r = 0; r < rows; r++) {
             T *row = c + (i + r) * ldc;
             for (int j = 0; j < cols; j++) row[j] = f ? f[r * ldf + j] + t[r * NR + j] : t[r * NR + j];
