@@ -44,6 +44,28 @@ static inline fac_hf64 fac_fma_h64(fac_hf64 a, fac_hf64 b, fac_hf64 c) {
 #define MR 4
 #endif
 
+/* Lines of memory that are wanted soon: `rows` rows of `lines` lines, `gap` bytes between them. A tile fetches one of them at each step of
+   its depth: the hardware does not guess rows that lie apart. */
+#define LINE 64
+typedef struct ahead {
+    const char *at;
+    int64_t lines, line, gap, rows;
+} ahead;
+
+static inline ahead ahead_of(const void *at, int64_t lines, int64_t step, int64_t rows) {
+    return (ahead){at, lines, lines, step - lines * LINE, fac__max(rows, 0)};
+}
+
+static inline __attribute__((always_inline)) void fetch_ahead(ahead *f) {
+    if (f->rows == 0) return;
+    __builtin_prefetch(f->at, 0, 2);
+    f->at += LINE;
+    if (--f->line > 0) return;
+    f->at += f->gap;
+    f->line = f->lines;
+    f->rows--;
+}
+
 static void widen(float *dst, const uint16_t *src, int64_t n, fac_dtype dtype) {
     int64_t i = 0;
     if (dtype == FAC_BF16) {

@@ -12,27 +12,33 @@
    Each element of C is summed over k in order, in passes of KC; borders of panels, strips and blocks do not change it. */
 
 #define NR (2 * LANES)
-#define GROUP 4 /* strips packed together */
+#define GROUP 4                                   /* strips packed together */
+#define ROW (FAC_GEMM_KC + LINE / (int)sizeof(T)) /* from a panel's row to the next, where it is packed in rows */
 
-/* c[rows, NR] = from[rows, NR] (0 if NULL) + a[depth][rows]^T b[depth, NR]. `rows` is constant where this is inlined. */
-static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_t depth, const T *a, const T *b,
-                                                          int64_t ldb, T *c, int64_t ldc, const T *from, int64_t ldf) {
+/* c[rows, NR] = from[rows, NR] (0 if NULL) + a b[depth, NR], where element (i, p) of a is at i*ai + p*ap. `rows`, ai and ap are
+   constant where this is inlined. */
+static inline __attribute__((always_inline)) void N(tile)(const int rows, const int ai, const int ap, int64_t depth,
+                                                          const T *a, const T *b, int64_t ldb, T *c, int64_t ldc,
+                                                          const T *from, int64_t ldf, ahead *next) {
     V acc[MR][2];
+    ahead f = *next;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
         __builtin_prefetch(c + i * ldc, 1);
         __builtin_prefetch(c + i * ldc + LANES, 1);
         acc[i][0] = acc[i][1] = (V){0};
     }
-    for (int64_t p = 0; p < depth; p++, a += rows, b += ldb) {
+    for (int64_t p = 0; p < depth; p++, a += ap, b += ldb) {
         V b0 = LOAD(b), b1 = LOAD(b + LANES);
+        fetch_ahead(&f);
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
-            V x = SPLAT(a[i]);
+            V x = SPLAT(a[i * ai]);
             acc[i][0] = FMA(x, b0, acc[i][0]);
             acc[i][1] = FMA(x, b1, acc[i][1]);
         }
     }
+    *next = f;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++, c += ldc) {
         STORE(c, from ? LOAD(from + i * ldf) + acc[i][0] : acc[i][0]);
@@ -41,31 +47,35 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, int64_
 }
 
 /* Likewise of one vector of columns. */
-static inline __attribute__((always_inline)) void N(thin_tile)(const int rows, int64_t depth, const T *a, const T *b,
-                                                               int64_t ldb, T *c, int64_t ldc) {
+static inline __attribute__((always_inline)) void N(thin_tile)(const int rows, const int ai, const int ap,
+                                                               int64_t depth, const T *a, const T *b, int64_t ldb, T *c,
+                                                               int64_t ldc) {
     V acc[MR];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) acc[i] = (V){0};
-    for (int64_t p = 0; p < depth; p++, a += rows, b += ldb) {
+    for (int64_t p = 0; p < depth; p++, a += ap, b += ldb) {
         const V x = LOAD(b);
 #pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) acc[i] = FMA(SPLAT(a[i]), x, acc[i]);
+        for (int i = 0; i < rows; i++) acc[i] = FMA(SPLAT(a[i * ai]), x, acc[i]);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) STORE(c + i * ldc, acc[i]);
 }
 
+/* The tiles of each number of rows: of panels that are packed as [depth][rows], and as [rows][ROW]. */
 typedef void (*N(tile_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, const T *from,
-                           int64_t ldf);
+                           int64_t ldf, ahead *next);
 typedef void (*N(thin_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc);
-#define TILE(rows)                                                                                                \
-    static void N(FAC_PASTE(tile, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc,   \
-                                         const T *from, int64_t ldf) {                                            \
-        N(tile)(rows, depth, a, b, ldb, c, ldc, from, ldf);                                                       \
-    }                                                                                                             \
-    static void N(FAC_PASTE(thin, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc) { \
-        N(thin_tile)(rows, depth, a, b, ldb, c, ldc);                                                             \
+#define TILE_OF(name, rows, ai, ap)                                                                             \
+    static void N(FAC_PASTE(name, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, \
+                                         const T *from, int64_t ldf, ahead *next) {                             \
+        N(tile)(rows, ai, ap, depth, a, b, ldb, c, ldc, from, ldf, next);                                       \
+    }                                                                                                           \
+    static void N(FAC_PASTE(thin_##name, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c,       \
+                                                int64_t ldc) {                                                  \
+        N(thin_tile)(rows, ai, ap, depth, a, b, ldb, c, ldc);                                                   \
     }
+#define TILE(rows) TILE_OF(tile, rows, 1, rows) TILE_OF(row_tile, rows, ROW, 1)
 TILE(1)
 TILE(2)
 TILE(3)
@@ -85,24 +95,23 @@ TILE(13)
 TILE(14)
 #endif
 #undef TILE
-static const N(tile_fn) N(tiles)[MR] = {
-    N(tile1), N(tile2), N(tile3), N(tile4),
-#if MR > 4
-    N(tile5), N(tile6),
-#endif
+#undef TILE_OF
 #if MR > 6
-    N(tile7), N(tile8), N(tile9), N(tile10), N(tile11), N(tile12), N(tile13), N(tile14),
+#define EACH(name)                                                                                              \
+    N(name##1), N(name##2), N(name##3), N(name##4), N(name##5), N(name##6), N(name##7), N(name##8), N(name##9), \
+        N(name##10), N(name##11), N(name##12), N(name##13), N(name##14)
+#elif MR > 4
+#define EACH(name) N(name##1), N(name##2), N(name##3), N(name##4), N(name##5), N(name##6)
+#else
+#define EACH(name) N(name##1), N(name##2), N(name##3), N(name##4)
 #endif
-};
-static const N(thin_fn) N(thins)[MR] = {
-    N(thin1), N(thin2), N(thin3), N(thin4),
-#if MR > 4
-    N(thin5), N(thin6),
-#endif
-#if MR > 6
-    N(thin7), N(thin8), N(thin9), N(thin10), N(thin11), N(thin12), N(thin13), N(thin14),
-#endif
-};
+typedef struct N(tile_set) {
+    N(tile_fn) tiles[MR];
+    N(thin_fn) thins[MR];
+} N(tile_set);
+static const N(tile_set) N(by_depth) = {{EACH(tile)}, {EACH(thin_tile)}},
+                         N(by_row) = {{EACH(row_tile)}, {EACH(thin_row_tile)}};
+#undef EACH
 
 /* A vector of elements that lie `step` apart, which is 1 or 2. No others are read beyond the last one. */
 static inline __attribute__((always_inline)) V N(load_by)(const T *p, int64_t step) {
@@ -176,26 +185,29 @@ static void N(pack_complex)(T *dst, T *dst_imag, const T *src, int64_t is, int64
     }
 }
 
-/* One strip of C: all panels of A against it. cols <= NR; a narrow strip goes through a tile of its own. */
-static void N(strip)(const T *a, int64_t m, int h, int64_t depth, const T *b, int64_t ldb, T *c, int64_t ldc, int cols,
-                     const T *from, int64_t ldf) {
-    for (int64_t i = 0; i < m; i += h) {
-        int rows = (int)fac__min(h, m - i);
-        const T *panel = a + i * depth, *f = from ? from + i * ldf : NULL;
-        if (FAC_LIKELY(cols == NR)) {
-            N(tiles)[rows - 1](depth, panel, b, ldb, c + i * ldc, ldc, f, ldf);
-            continue;
-        }
-        T t[MR * NR];
-        if (cols <= LANES)
-            N(thins)[rows - 1](depth, panel, b, ldb, t, NR);
-        else
-            N(tiles)[rows - 1](depth, panel, b, ldb, t, NR, NULL, 0);
-        for (int r = 0; r < rows; r++) {
-            T *row = c + (i + r) * ldc;
-            for (int j = 0; j < cols; j++) row[j] = f ? f[r * ldf + j] + t[r * NR + j] : t[r * NR + j];
-        }
+/* One panel of A by one strip of B. cols <= NR; a narrow strip goes through a tile of its own. */
+static void N(panel)(const N(tile_set) * set, int rows, int64_t depth, const T *a, const T *b, int64_t ldb, T *c,
+                     int64_t ldc, int cols, const T *from, int64_t ldf, ahead *next) {
+    if (FAC_LIKELY(cols == NR)) {
+        set->tiles[rows - 1](depth, a, b, ldb, c, ldc, from, ldf, next);
+        return;
     }
+    T t[MR * NR];
+    if (cols <= LANES)
+        set->thins[rows - 1](depth, a, b, ldb, t, NR);
+    else
+        set->tiles[rows - 1](depth, a, b, ldb, t, NR, NULL, 0, next);
+    for (int r = 0; r < rows; r++, c += ldc)
+        for (int j = 0; j < cols; j++) c[j] = from ? from[r * ldf + j] + t[r * NR + j] : t[r * NR + j];
+}
+
+/* One strip of C: all panels of A against it. */
+static void N(strip)(const T *a, int64_t m, int h, int64_t depth, const T *b, int64_t ldb, T *c, int64_t ldc, int cols,
+                     const T *from, int64_t ldf, ahead *next) {
+    for (int64_t i = 0; i < m; i += h)
+        N(panel)
+        (&N(by_depth), (int)fac__min(h, m - i), depth, a + i * depth, b, ldb, c + i * ldc, ldc, cols,
+         from ? from + i * ldf : NULL, ldf, next);
 }
 
 /* Packs A at depth [p, p + kc), times alpha, as panels of h rows and depth `depth`. */
@@ -240,6 +252,14 @@ static int64_t N(strips_size)(int64_t n, int64_t depth) {
     return fac__min(fac__div_up(n, NR), GROUP) * NR * depth + LANES;
 }
 
+/* Lines of g's B from column j on, which the next group of strips packs. */
+static ahead N(next_group)(const fac_gemm_block *g, int64_t j, int64_t p, int64_t kc) {
+    const fac_gemm_operand *b = &g->b;
+    const int64_t cols = fac__min(GROUP * NR, g->n - j), lines = cols * (int64_t)sizeof(T) / LINE;
+    if (!IS_NATIVE(g->dtype) || b->cs != 1 || cols <= 0 || lines == 0) return (ahead){0};
+    return ahead_of(b->data + (p * b->rs + j) * (int64_t)sizeof(T), lines, b->rs * (int64_t)sizeof(T), kc);
+}
+
 /* One pass over depth [p, p + kc): the first adds to g->from, later ones to C. */
 static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     bool complex = g->c_imag != NULL;
@@ -256,16 +276,39 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     for (int64_t j0 = 0; j0 < g->n; j0 += GROUP * NR) {
         int64_t group = fac__min(GROUP * NR, g->n - j0);
         bool direct = in_place && group % NR == 0;
+        ahead next = direct ? (ahead){0} : N(next_group)(g, j0 + group, p, kc);
         if (!direct) N(pack_b)(g, bs, j0, group, p, kc, depth);
         for (int64_t j = 0; j < group; j += NR) {
             int cols = (int)fac__min(NR, group - j);
             const T *strip = direct ? (const T *)(const void *)b->data + p * b->rs + j0 + j : bs + j * depth;
             int64_t ldb = direct ? b->rs : NR;
-            N(strip)(a, m, h, depth, strip, ldb, (T *)g->c + j0 + j, g->ldc, cols, from ? from + j0 + j : NULL, ldf);
+            N(strip)
+            (a, m, h, depth, strip, ldb, (T *)g->c + j0 + j, g->ldc, cols, from ? from + j0 + j : NULL, ldf, &next);
             if (complex) N(strip)
             (ai, m, h, depth, strip, ldb, (T *)g->c_imag + j0 + j, g->ldc, cols, from_imag ? from_imag + j0 + j : NULL,
-             ldf);
+             ldf, &next);
         }
+    }
+}
+
+/* The same where there is one group of strips and A's rows lie along k: each panel is copied as [rows][ROW], which keeps it from
+   L1's few sets that rows a power of two apart fall into, and multiplied by all strips at once, while the next one comes. */
+static void N(pass_of_few)(const fac_gemm_block *g, int64_t p, int64_t kc) {
+    const fac_gemm_operand *o = &g->a;
+    const int64_t m = g->m, n = g->n, ldf = p == 0 ? g->ldf : g->ldc, bytes = kc * (int64_t)sizeof(T);
+    const int h = (int)fac__div_up(m, fac__div_up(m, MR));
+    const T *from = p == 0 ? g->from : g->c, *src = (const T *)(const void *)o->data + p * o->cs;
+    T *bs = g->scratch, *a = bs + N(strips_size)(n, kc);
+    N(pack_b)(g, bs, 0, n, p, kc, kc);
+    for (int64_t i = 0, rows; i < m; i += rows, src += rows * o->rs) {
+        rows = fac__min(h, m - i);
+        for (int64_t r = 0; r < rows; r++) memcpy(a + r * ROW, src + r * o->rs, (size_t)bytes);
+        ahead next = ahead_of(src + rows * o->rs, fac__div_up(bytes, LINE), o->rs * (int64_t)sizeof(T),
+                              fac__min(rows, m - i - rows));
+        for (int64_t j = 0; j < n; j += NR)
+            N(panel)
+            (&N(by_row), (int)rows, kc, a, bs + j * kc, NR, (T *)g->c + i * g->ldc + j, g->ldc,
+             (int)fac__min(NR, n - j), from ? from + i * ldf + j : NULL, ldf, &next);
     }
 }
 
@@ -418,8 +461,9 @@ static void N(block)(const fac_gemm_block *g) {
         for (int64_t p = 0; p < g->k; p += FAC_GEMM_KC) N(narrow_pass)(g, p, fac__min(FAC_GEMM_KC, g->k - p));
         return;
     }
-    int64_t step = g->c_imag ? FAC_GEMM_KC / 2 : FAC_GEMM_KC;
-    for (int64_t p = 0; p < g->k; p += step) N(pass)(g, p, fac__min(step, g->k - p));
+    const bool few = IS_NATIVE(g->dtype) && g->n <= GROUP * NR && g->m > MR && g->a.cs == 1 && g->alpha[0] == 1;
+    const int64_t step = g->c_imag ? FAC_GEMM_KC / 2 : FAC_GEMM_KC;
+    for (int64_t p = 0; p < g->k; p += step) (few ? N(pass_of_few) : N(pass))(g, p, fac__min(step, g->k - p));
     if (g->k > 0 || g->from) return;
     for (int64_t i = 0; i < g->m; i++) {
         memset((T *)g->c + i * g->ldc, 0, (size_t)g->n * sizeof(T));
@@ -512,8 +556,9 @@ static void N(dots)(const fac_gemm_block *g) {
 
 static size_t N(scratch)(int64_t m, int64_t n, int64_t k, bool complex) {
     int64_t depth = fac__min(complex ? 2 * k : k, FAC_GEMM_KC);
-    return (size_t)(N(strips_size)(n, depth) + (complex ? 2 : 1) * (m * depth + LANES)) * sizeof(T);
+    return (size_t)(N(strips_size)(n, depth) + fac__max((complex ? 2 : 1) * (m * depth + LANES), MR * ROW)) * sizeof(T);
 }
 
 #undef NR
 #undef GROUP
+#undef ROW
