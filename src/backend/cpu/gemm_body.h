@@ -15,11 +15,11 @@
 #define GROUP 4                                   /* strips packed together */
 #define ROW (FAC_GEMM_KC + LINE / (int)sizeof(T)) /* from a panel's row to the next, where it is packed in rows */
 
-/* c[rows, NR] = from[rows, NR] (0 if NULL) + a b[depth, NR], where element (i, p) of a is at i*ai + p*ap. `rows`, ai and ap are
-   constant where this is inlined. */
-static inline __attribute__((always_inline)) void N(tile)(const int rows, const int ai, const int ap, int64_t depth,
-                                                          const T *a, const T *b, int64_t ldb, T *c, int64_t ldc,
-                                                          const T *from, int64_t ldf, ahead *next) {
+/* c[rows, NR] = from[rows, NR] (0 if NULL) + a b[depth, NR], where element (i, p) of a is at i*ai + p*ap. b is kept as keep[depth][NR]
+   where `keeps`. This, `rows`, ai and ap are constant where this is inlined. */
+static inline __attribute__((always_inline)) void N(tile)(const int rows, const int ai, const int ap, const bool keeps,
+                                                          int64_t depth, const T *a, const T *b, int64_t ldb, T *keep,
+                                                          T *c, int64_t ldc, const T *from, int64_t ldf, ahead *next) {
     V acc[MR][2];
     ahead f = *next;
 #pragma GCC unroll 16
@@ -31,6 +31,10 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, const 
     for (int64_t p = 0; p < depth; p++, a += ap, b += ldb) {
         V b0 = LOAD(b), b1 = LOAD(b + LANES);
         fetch_ahead(&f);
+        if (keeps) {
+            STORE(keep + p * NR, b0);
+            STORE(keep + p * NR + LANES, b1);
+        }
 #pragma GCC unroll 16
         for (int i = 0; i < rows; i++) {
             V x = SPLAT(a[i * ai]);
@@ -62,20 +66,23 @@ static inline __attribute__((always_inline)) void N(thin_tile)(const int rows, c
     for (int i = 0; i < rows; i++) STORE(c + i * ldc, acc[i]);
 }
 
-/* The tiles of each number of rows: of panels that are packed as [depth][rows], and as [rows][ROW]. */
-typedef void (*N(tile_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, const T *from,
-                           int64_t ldf, ahead *next);
+/* The tiles of each number of rows. */
+typedef void (*N(tile_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *keep, T *c, int64_t ldc,
+                           const T *from, int64_t ldf, ahead *next);
 typedef void (*N(thin_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc);
-#define TILE_OF(name, rows, ai, ap)                                                                             \
-    static void N(FAC_PASTE(name, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc, \
-                                         const T *from, int64_t ldf, ahead *next) {                             \
-        N(tile)(rows, ai, ap, depth, a, b, ldb, c, ldc, from, ldf, next);                                       \
-    }                                                                                                           \
-    static void N(FAC_PASTE(thin_##name, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c,       \
-                                                int64_t ldc) {                                                  \
-        N(thin_tile)(rows, ai, ap, depth, a, b, ldb, c, ldc);                                                   \
+#define TILE_OF(name, rows, ai, ap, keeps)                                                                  \
+    static void N(FAC_PASTE(name, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *keep, T *c, \
+                                         int64_t ldc, const T *from, int64_t ldf, ahead *next) {            \
+        N(tile)(rows, ai, ap, keeps, depth, a, b, ldb, keep, c, ldc, from, ldf, next);                      \
     }
-#define TILE(rows) TILE_OF(tile, rows, 1, rows) TILE_OF(row_tile, rows, ROW, 1)
+#define THIN_OF(name, rows, ai, ap)                                                                               \
+    static void N(FAC_PASTE(name, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc) { \
+        N(thin_tile)(rows, ai, ap, depth, a, b, ldb, c, ldc);                                                     \
+    }
+#define TILE(rows)                          \
+    TILE_OF(tile, rows, 1, rows, false)     \
+    TILE_OF(keep_tile, rows, 1, rows, true) \
+    TILE_OF(row_tile, rows, ROW, 1, false) THIN_OF(thin, rows, 1, rows) THIN_OF(row_thin, rows, ROW, 1)
 TILE(1)
 TILE(2)
 TILE(3)
@@ -96,21 +103,27 @@ TILE(14)
 #endif
 #undef TILE
 #undef TILE_OF
+#undef THIN_OF
 #if MR > 6
-#define EACH(name)                                                                                              \
-    N(name##1), N(name##2), N(name##3), N(name##4), N(name##5), N(name##6), N(name##7), N(name##8), N(name##9), \
-        N(name##10), N(name##11), N(name##12), N(name##13), N(name##14)
+#define EACH(name)                                                                                                  \
+    {                                                                                                               \
+        N(name##1), N(name##2), N(name##3), N(name##4), N(name##5), N(name##6), N(name##7), N(name##8), N(name##9), \
+            N(name##10), N(name##11), N(name##12), N(name##13), N(name##14)                                         \
+    }
 #elif MR > 4
-#define EACH(name) N(name##1), N(name##2), N(name##3), N(name##4), N(name##5), N(name##6)
+#define EACH(name) \
+    { N(name##1), N(name##2), N(name##3), N(name##4), N(name##5), N(name##6) }
 #else
-#define EACH(name) N(name##1), N(name##2), N(name##3), N(name##4)
+#define EACH(name) \
+    { N(name##1), N(name##2), N(name##3), N(name##4) }
 #endif
 typedef struct N(tile_set) {
     N(tile_fn) tiles[MR];
     N(thin_fn) thins[MR];
 } N(tile_set);
-static const N(tile_set) N(by_depth) = {{EACH(tile)}, {EACH(thin_tile)}},
-                         N(by_row) = {{EACH(row_tile)}, {EACH(thin_row_tile)}};
+/* Of panels that are packed as [depth][rows], the second while the strip is packed, and as [rows][ROW]. */
+static const N(tile_set) N(by_depth) = {EACH(tile), EACH(thin)}, N(keeping) = {EACH(keep_tile), EACH(thin)},
+                         N(by_row) = {EACH(row_tile), EACH(row_thin)};
 #undef EACH
 
 /* A vector of elements that lie `step` apart, which is 1 or 2. No others are read beyond the last one. */
@@ -186,28 +199,35 @@ static void N(pack_complex)(T *dst, T *dst_imag, const T *src, int64_t is, int64
 }
 
 /* One panel of A by one strip of B. cols <= NR; a narrow strip goes through a tile of its own. */
-static void N(panel)(const N(tile_set) * set, int rows, int64_t depth, const T *a, const T *b, int64_t ldb, T *c,
-                     int64_t ldc, int cols, const T *from, int64_t ldf, ahead *next) {
+static void N(panel)(const N(tile_set) * set, int rows, int64_t depth, const T *a, const T *b, int64_t ldb, T *keep,
+                     T *c, int64_t ldc, int cols, const T *from, int64_t ldf, ahead *next) {
     if (FAC_LIKELY(cols == NR)) {
-        set->tiles[rows - 1](depth, a, b, ldb, c, ldc, from, ldf, next);
+        set->tiles[rows - 1](depth, a, b, ldb, keep, c, ldc, from, ldf, next);
         return;
     }
     T t[MR * NR];
     if (cols <= LANES)
         set->thins[rows - 1](depth, a, b, ldb, t, NR);
     else
-        set->tiles[rows - 1](depth, a, b, ldb, t, NR, NULL, 0, next);
+        set->tiles[rows - 1](depth, a, b, ldb, keep, t, NR, NULL, 0, next);
     for (int r = 0; r < rows; r++, c += ldc)
         for (int j = 0; j < cols; j++) c[j] = from ? from[r * ldf + j] + t[r * NR + j] : t[r * NR + j];
 }
 
-/* One strip of C: all panels of A against it. */
-static void N(strip)(const T *a, int64_t m, int h, int64_t depth, const T *b, int64_t ldb, T *c, int64_t ldc, int cols,
-                     const T *from, int64_t ldf, ahead *next) {
-    for (int64_t i = 0; i < m; i += h)
+/* One strip of C: all panels of A against it. The first one packs it where it is to be kept. */
+static void N(strip)(const T *a, int64_t m, int h, int64_t depth, const T *b, int64_t ldb, T *keep, T *c, int64_t ldc,
+                     int cols, const T *from, int64_t ldf, ahead *next) {
+    const N(tile_set) *set = keep ? &N(keeping) : &N(by_depth);
+    for (int64_t i = 0; i < m; i += h) {
         N(panel)
-        (&N(by_depth), (int)fac__min(h, m - i), depth, a + i * depth, b, ldb, c + i * ldc, ldc, cols,
+        (set, (int)fac__min(h, m - i), depth, a + i * depth, b, ldb, keep, c + i * ldc, ldc, cols,
          from ? from + i * ldf : NULL, ldf, next);
+        if (!keep) continue;
+        set = &N(by_depth);
+        b = keep;
+        ldb = NR;
+        keep = NULL;
+    }
 }
 
 /* Packs A at depth [p, p + kc), times alpha, as panels of h rows and depth `depth`. */
@@ -271,22 +291,25 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     N(pack_a)(g, a, ai, h, p, kc, depth);
     const fac_gemm_operand *b = &g->b;
     /* B is read where it is when packing would not pay: one panel, or rows that lie close and spread over L1's sets. */
-    int64_t gap = b->rs * (int64_t)sizeof(T);
-    bool in_place = IS_NATIVE(g->dtype) && b->cs == 1 && (m <= MR || (gap <= 4096 && gap % 1024 != 0));
+    const int64_t gap = b->rs * (int64_t)sizeof(T);
+    const bool in_rows = IS_NATIVE(g->dtype) && b->cs == 1,
+               in_place = in_rows && (m <= MR || (gap <= 4096 && gap % 1024 != 0));
     for (int64_t j0 = 0; j0 < g->n; j0 += GROUP * NR) {
-        int64_t group = fac__min(GROUP * NR, g->n - j0);
-        bool direct = in_place && group % NR == 0;
+        const int64_t group = fac__min(GROUP * NR, g->n - j0);
+        const bool whole = in_rows && group % NR == 0, direct = whole && in_place;
         ahead next = direct ? (ahead){0} : N(next_group)(g, j0 + group, p, kc);
-        if (!direct) N(pack_b)(g, bs, j0, group, p, kc, depth);
+        if (!whole) N(pack_b)(g, bs, j0, group, p, kc, depth);
         for (int64_t j = 0; j < group; j += NR) {
-            int cols = (int)fac__min(NR, group - j);
-            const T *strip = direct ? (const T *)(const void *)b->data + p * b->rs + j0 + j : bs + j * depth;
-            int64_t ldb = direct ? b->rs : NR;
+            const int cols = (int)fac__min(NR, group - j);
+            const T *strip = whole ? (const T *)(const void *)b->data + p * b->rs + j0 + j : bs + j * depth;
+            T *keep = whole && !direct ? bs + j * depth : NULL;
+            const int64_t ldb = whole ? b->rs : NR;
             N(strip)
-            (a, m, h, depth, strip, ldb, (T *)g->c + j0 + j, g->ldc, cols, from ? from + j0 + j : NULL, ldf, &next);
+            (a, m, h, depth, strip, ldb, keep, (T *)g->c + j0 + j, g->ldc, cols, from ? from + j0 + j : NULL, ldf,
+             &next);
             if (complex) N(strip)
-            (ai, m, h, depth, strip, ldb, (T *)g->c_imag + j0 + j, g->ldc, cols, from_imag ? from_imag + j0 + j : NULL,
-             ldf, &next);
+            (ai, m, h, depth, strip, ldb, NULL, (T *)g->c_imag + j0 + j, g->ldc, cols,
+             from_imag ? from_imag + j0 + j : NULL, ldf, &next);
         }
     }
 }
@@ -305,10 +328,9 @@ static void N(pass_of_few)(const fac_gemm_block *g, int64_t p, int64_t kc) {
         for (int64_t r = 0; r < rows; r++) memcpy(a + r * ROW, src + r * o->rs, (size_t)bytes);
         ahead next = ahead_of(src + rows * o->rs, fac__div_up(bytes, LINE), o->rs * (int64_t)sizeof(T),
                               fac__min(rows, m - i - rows));
-        for (int64_t j = 0; j < n; j += NR)
-            N(panel)
-            (&N(by_row), (int)rows, kc, a, bs + j * kc, NR, (T *)g->c + i * g->ldc + j, g->ldc,
-             (int)fac__min(NR, n - j), from ? from + i * ldf + j : NULL, ldf, &next);
+        for (int64_t j = 0; j < n; j += NR) N(panel)
+        (&N(by_row), (int)rows, kc, a, bs + j * kc, NR, NULL, (T *)g->c + i * g->ldc + j, g->ldc,
+         (int)fac__min(NR, n - j), from ? from + i * ldf + j : NULL, ldf, &next);
     }
 }
 
