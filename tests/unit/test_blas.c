@@ -312,6 +312,23 @@ static void blas_bits_of_narrow_blocks_do_not_depend_on_threads(void **unused) {
     assert_int_equal(fac_set_num_threads(was), FAC_OK);
 }
 
+/* Panels of every height and strips of every kind: of A in rows and in columns, with up to one group of strips and with more. */
+static void blas_panels_and_strips_of_every_kind(void **unused) {
+    (void)unused;
+    static const fac_dtype kinds[] = {FAC_F32, FAC_F64};
+    static const int64_t columns[] = {33, 40, 48, 64, 90, 128, 129, 160};
+    for (size_t d = 0; d < FAC_COUNT(kinds); d++)
+        for (int64_t m = 15; m <= 28; m++)
+            for (size_t n = 0; n < FAC_COUNT(columns); n++)
+                for (int l = 0; l < 2; l++) {
+                    problem p;
+                    problem_make(&p, kinds[d], 1, m, columns[n], 263, l ? COLUMNS : ROWS, ROWS, ROWS);
+                    p.g.beta = fac_scalar_i_(m % 2);
+                    problem_check(&p);
+                    problem_free(&p);
+                }
+}
+
 /* Few rows or columns that lie along k: every number of them, with and without what is left of a vector, in rows with gaps. */
 static void blas_dots_of_few_rows_and_columns(void **unused) {
     (void)unused;
@@ -495,7 +512,8 @@ static void blas_bool_is_refused(void **unused) {
 FAC_TEST_MAIN(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_alpha_and_beta_scale),
               FAC_TEST(blas_conjugate_operands), FAC_TEST(blas_large_blocks_match),
               FAC_TEST(blas_beta_zero_does_not_read), FAC_TEST(blas_empty_depth_scales_only),
-              FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_dots_of_few_rows_and_columns),
+              FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_panels_and_strips_of_every_kind),
+              FAC_TEST(blas_dots_of_few_rows_and_columns),
               FAC_TEST(blas_bits_of_narrow_blocks_do_not_depend_on_threads),
               FAC_TEST(blas_bits_of_depth_1_do_not_depend_on_columns),
               FAC_TEST(blas_rounded_factors_are_the_same_in_all_strides),

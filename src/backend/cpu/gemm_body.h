@@ -290,13 +290,10 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     int64_t ldf = p == 0 ? g->ldf : g->ldc;
     N(pack_a)(g, a, ai, h, p, kc, depth);
     const fac_gemm_operand *b = &g->b;
-    /* B is read where it is when packing would not pay: one panel, or rows that lie close and spread over L1's sets. */
-    const int64_t gap = b->rs * (int64_t)sizeof(T);
-    const bool in_rows = IS_NATIVE(g->dtype) && b->cs == 1,
-               in_place = in_rows && (m <= MR || (gap <= 4096 && gap % 1024 != 0));
+    const bool in_rows = IS_NATIVE(g->dtype) && b->cs == 1;
     for (int64_t j0 = 0; j0 < g->n; j0 += GROUP * NR) {
         const int64_t group = fac__min(GROUP * NR, g->n - j0);
-        const bool whole = in_rows && group % NR == 0, direct = whole && in_place;
+        const bool whole = in_rows && group % NR == 0, direct = whole && m <= MR; /* one panel reads B where it is */
         ahead next = direct ? (ahead){0} : N(next_group)(g, j0 + group, p, kc);
         if (!whole) N(pack_b)(g, bs, j0, group, p, kc, depth);
         for (int64_t j = 0; j < group; j += NR) {
