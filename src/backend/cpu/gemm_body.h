@@ -275,9 +275,11 @@ static int64_t N(strips_size)(int64_t n, int64_t depth) {
 /* Lines of g's B from column j on, which the next group of strips packs. */
 static ahead N(next_group)(const fac_gemm_block *g, int64_t j, int64_t p, int64_t kc) {
     const fac_gemm_operand *b = &g->b;
-    const int64_t cols = fac__min(GROUP * NR, g->n - j), lines = cols * (int64_t)sizeof(T) / LINE;
-    if (!IS_NATIVE(g->dtype) || b->cs != 1 || cols <= 0 || lines == 0) return (ahead){0};
-    return ahead_of(b->data + (p * b->rs + j) * (int64_t)sizeof(T), lines, b->rs * (int64_t)sizeof(T), kc);
+    const int64_t item = (int64_t)sizeof(T), cols = fac__min(GROUP * NR, g->n - j);
+    if (!IS_NATIVE(g->dtype) || cols <= 0) return (ahead){0};
+    const char *at = b->data + (p * b->rs + j * b->cs) * item;
+    if (b->cs == 1) return ahead_of(at, fac__div_up(cols * item, LINE), b->rs * item, kc);
+    return b->rs == 1 ? ahead_of(at, fac__div_up(kc * item, LINE), b->cs * item, cols) : (ahead){0};
 }
 
 /* One pass over depth [p, p + kc): the first adds to g->from, later ones to C. */
