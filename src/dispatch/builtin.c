@@ -29,6 +29,7 @@ const fac_signature *fac__signature_find(const char *text) {
 fac_status fac__dispatch_init(void) {
     fac_status st = FAC_OK;
     fac__registry_lock();
+    fac__tables_hold();
     for (size_t i = 0; i < fac__builtin_op_count() && st == FAC_OK; i++)
         st = fac__builtin_declare(fac__builtin_op_at(i));
     fac__registry_unlock();

@@ -84,6 +84,8 @@ const fac_builtin_op *fac__builtin_op_at(size_t i);
 size_t fac__builtin_ops_left_out(void);
 /* Registers all of the above; called once by fac_init. */
 fac_status fac__dispatch_init(void);
+/* Ends the start: makes the tables that take in all fallbacks, which are not remade for each until then. */
+fac_status fac__tables_settle(void);
 /* From now on kernels registered for "Pointwise" serve devices of this kind, where they have none of their own. */
 void fac__dispatch_pointwise(fac_device_type type);
 void fac__dispatch_shutdown(void);

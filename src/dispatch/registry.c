@@ -179,10 +179,25 @@ fac_registration *fac_register_typed(const char *op, const char *key, const char
 
 /* ---- fallbacks --------------------------------------------------------------------------------------------------- */
 
+/* While the library starts, what concerns all operators waits for fac__tables_settle: each of the rooms' fallbacks would make all
+   tables again. Until then operators have tables of their own kernels. */
+static bool held;
+
 static void refresh_all(void) {
     fac_operator *const *ops;
+    if (held) return;
     size_t n = fac__listing(&ops);
     for (size_t i = 0; i < n; i++) fac__table_refresh(ops[i]);
+}
+
+void fac__tables_hold(void) { held = true; }
+
+fac_status fac__tables_settle(void) {
+    fac__registry_lock();
+    held = false;
+    refresh_all();
+    fac__registry_unlock();
+    return FAC_OK;
 }
 
 void fac__dispatch_pointwise(fac_device_type type) {

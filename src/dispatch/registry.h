@@ -100,6 +100,8 @@ void fac__table_clear(fac_operator *op);
 /* Which registration serves functionality f on backend b, by the order of precedence; never NULL. */
 const fac_registration *fac__table_choose(const fac_operator *op, int f, int b);
 void fac__table_free(void);
+/* From here on what concerns all operators leaves their tables as they are, until fac__tables_settle (operator.h). */
+void fac__tables_hold(void);
 
 /* ---- registration (registry.c) ----------------------------------------------------------------------------------- */
 

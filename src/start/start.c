@@ -48,6 +48,7 @@ static const struct {
     {NULL, fac__names_shutdown},
     {fac__autograd_init, fac__autograd_shutdown},
     {NULL, fac__autocast_shutdown},
+    {fac__tables_settle, NULL}, /* the last: once for all that the others registered */
 };
 
 /* Guards the start and stop of the rooms, fac__started where it is written, and the two below. Recursive: what a room does while
