@@ -414,6 +414,14 @@ static void plan_level(run *r) {
     }
 }
 
+/* The same for an input that is one number everywhere, whose tile holds it. */
+static void plan_fixed(run *r) {
+    for (int i = r->it->n_out; i < r->it->n; i++) {
+        const fac_loop own = r->fixed == 1u << i ? FAC_ISA_PICK(fac__level_loop)(r->loop, i) : NULL;
+        if (own) r->loop = own;
+    }
+}
+
 /* The first input whose tile may hold the result, too, where that is converted; 0 if there is none. */
 static int shares_with_result(const run *r) {
     for (int i = r->it->n_out; r->plain && has(r->cast, 0) && i < r->it->n; i++)
@@ -452,6 +460,7 @@ static void plan_run(run *r) {
         if (it->op[i].t) widest = fac__max(widest, item_of((fac_dtype)it->op[i].dtype));
     }
     if (r->level && !r->across) plan_level(r);
+    if (r->fixed) plan_fixed(r);
     r->burst = r->stream == 1 && r->loop && it->n_out == 1 && it->op[0].dtype == r->want[0] &&
                (r->direct | r->fixed | 1u) + 1 == 1u << it->n;
     r->plain =

@@ -84,15 +84,23 @@ fac_status clamp_max_tensor_composite(const fac_call_info *c, fac_tensor *self, 
 /* 16-bit floats are computed in single precision and rounded once. */
 static fac_tensor *widened(fac_tensor *t) { return t && fac__is_half((fac_dtype)t->dtype) ? cast(t, FAC_F32) : t; }
 
-/* Converts both operands to the dtype of a function of them, widened; returns that dtype. */
-static fac_dtype meet(fac_tensor **a, fac_tensor **b) {
+/* Converts both operands to the dtype of a function of them; returns that dtype. */
+static fac_dtype meet_narrow(fac_tensor **a, fac_tensor **b) {
     fac_promotion p = {0};
     fac__promote_tensor(&p, *a);
     fac__promote_tensor(&p, *b);
     fac_dtype common = fac__promote_result(&p);
     if (fac_dtype_is_integral(common, true)) common = fac_default_dtype();
-    *a = widened(cast(*a, common));
-    *b = widened(cast(*b, common));
+    *a = cast(*a, common);
+    *b = cast(*b, common);
+    return common;
+}
+
+/* The same, widened. */
+static fac_dtype meet(fac_tensor **a, fac_tensor **b) {
+    const fac_dtype common = meet_narrow(a, b);
+    *a = widened(*a);
+    *b = widened(*b);
     return common;
 }
 
@@ -107,10 +115,8 @@ static fac_tensor *log_add_exp_complex(fac_tensor *a, fac_tensor *b) {
 
 static fac_status log_add_exp(fac_tensor *a, fac_tensor *b, bool two, fac_tensor **out) {
     FAC_SCOPE(s);
-    fac_dtype common = meet(&a, &b);
-    if (fac_dtype_is_complex(common)) return fac__give(out, log_add_exp_complex(a, b));
-    fac_tensor *sum = two ? fac__s__logaddexp2(a, b) : fac__s__logaddexp(a, b);
-    return fac__give(out, cast(sum, common));
+    if (fac_dtype_is_complex(meet_narrow(&a, &b))) return fac__give(out, log_add_exp_complex(a, b));
+    return fac__give(out, two ? fac__s__logaddexp2(a, b) : fac__s__logaddexp(a, b));
 }
 
 fac_status logaddexp_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {

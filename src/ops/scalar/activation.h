@@ -44,6 +44,10 @@ FAC_SCALAR_FN FAC_T FAC_FN(logaddexp2)(FAC_T a, FAC_T b) {
     const FAC_T apart = a == b ? 0 : a - b, larger = ((b > a) | (b != b)) ? b : a;
     return larger + (FAC_T)1.44269504088896340736 * FAC_MATH(log1p_unit)(FAC_MATH(exp2)(-FAC_BUILTIN(fabs)(apart)));
 }
+/* What a has of the slope: g exp(a) / (exp(a) + exp(b)), or of powers of two. */
+FAC_SCALAR_FN FAC_T FAC_FN(logaddexp_backward)(FAC_T g, FAC_T a, FAC_T b, FAC_NUMBER scale) {
+    return g * FAC_FN(sigmoid)((a == b ? 0 : a - b) * scale);
+}
 /* x 2^power, the power in two parts, as all of it may be out of range where the result is not: enough for x in the normal range. One
    below it may become infinite too early. The half is rounded by a sum with a number whose last place is 1. */
 FAC_SCALAR_FN FAC_T FAC_FN(ldexp)(FAC_T x, FAC_T power) {
