@@ -404,12 +404,13 @@ static void plan_operand(run *r, int i) {
         r->level |= 1u << i;
 }
 
-/* Takes the loop that reads one operand's value as it lies, where there is one. */
+/* Takes the loop that reads one operand's value once, where there is one: as it lies, or converted, from its tile. */
 static void plan_level(run *r) {
     for (int i = r->it->n_out; i < r->it->n; i++) {
-        if (r->level != 1u << i || r->it->op[i].dtype != r->want[i]) continue;
+        if (r->level != 1u << i) continue;
         const fac_loop own = FAC_ISA_PICK(fac__level_loop)(r->loop, i);
-        if (own) r->loop = own, r->direct |= r->level, r->level = 0;
+        if (own) r->loop = own;
+        if (own && r->it->op[i].dtype == r->want[i]) r->direct |= r->level, r->level = 0;
         return;
     }
 }

@@ -60,10 +60,10 @@ static fac_status is_of_kind(fac_structured *s, fac_loop_id id) {
     if (!fac_dtype_is_integral(s->iter.common, true)) return fac__pointwise(s, id, FAC_BOOL, NULL);
     return fac__fill_below(s->out[0], fac_scalar_b_(id == FAC_LOOP_isfinite));
 }
-#define IS_OF_KIND(name)                                               \
-    fac_status name##_kernel(fac_structured *s, fac_tensor *self) {    \
-        (void)self;                                                    \
-        return is_of_kind(s, FAC_LOOP_##name);                         \
+#define IS_OF_KIND(name)                                            \
+    fac_status name##_kernel(fac_structured *s, fac_tensor *self) { \
+        (void)self;                                                 \
+        return is_of_kind(s, FAC_LOOP_##name);                      \
     }
 IS_OF_KIND(isnan)
 IS_OF_KIND(isinf)

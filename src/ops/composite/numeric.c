@@ -179,13 +179,29 @@ static fac_tensor *number_beside(fac_tensor *t, fac_scalar x) {
 TIMES_LOG(xlogy, false)
 TIMES_LOG(xlog1py, true)
 
+/* x 2^power as the loop has it, where many elements share a power: its two factors are made once. */
+static fac_tensor *ldexp_of_few(fac_tensor *x, fac_tensor *power) {
+    fac_tensor *most = fac__s_clamp(power, fac_opt_num_(fac_scalar_f_(-4096)), fac_opt_num_(fac_scalar_f_(4096)));
+    fac_tensor *half = fac__s_round(scaled(most, 0.5));
+    return fac__s__product3(x, fac__s_exp2(half), fac__s_exp2(sub(most, half)));
+}
+
+static bool are_few(const fac_tensor *power, const fac_tensor *x) {
+    enum { LEAST = 8192, SHARE = 4, ROW = 32 };
+    const int last = power->ndim - 1;
+    if (last < 0 || (power->sizes[last] == 1 && x->ndim && x->sizes[x->ndim - 1] >= ROW)) return false; /* once a row */
+    return x->numel >= LEAST && power->numel <= x->numel / SHARE &&
+           !(fac_is_grad_enabled() && fac__requires_grad(power));
+}
+
 fac_status ldexp_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     fac_tensor *x = self, *power = other;
-    fac_dtype common = meet(&x, &power);
-    if (!fac_dtype_is_complex(common)) return fac__give(out, cast(fac__s__ldexp(x, power), common));
-    return fac__give(out, mul(x, fac__s_pow_Scalar(fac_scalar_f_(2), power)));
+    const fac_dtype common = meet_narrow(&x, &power);
+    if (fac_dtype_is_complex(common)) return fac__give(out, mul(x, fac__s_pow_Scalar(fac_scalar_f_(2), power)));
+    const bool few = !fac__is_half(common) && are_few(other, self);
+    return fac__give(out, few ? ldexp_of_few(x, power) : fac__s__ldexp(x, power));
 }
 
 static fac_dtype widest(fac_dtype a, bool complex) { return complex || fac_dtype_is_complex(a) ? FAC_C128 : FAC_F64; }
