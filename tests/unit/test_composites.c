@@ -128,6 +128,53 @@ static void infinities_add_as_logarithms(void **state) {
     assert_true(fac_item(fac_select(sum, 0, 1)) < 0);
 }
 
+/* Equal operands share the slope, and its derivative there is 1/4, not 0. */
+static void logarithms_of_equal_operands_have_two_derivatives(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *a = fac_tensor_of(2, 2, INFINITY), *b = fac_tensor_of(2, 3, INFINITY), *g[2] = {0}, *second[2] = {0};
+    fac_set_requires_grad(a, true);
+    fac_set_requires_grad(b, true);
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_logaddexp(a, b))), FAC_TENSORS(a, b), g, .create_graph = true));
+    values_are(fac_detach(g[0]), (const float[]){0.5f, 0.26894142f, 0.5f}, 3);
+    values_are(fac_detach(g[1]), (const float[]){0.5f, 0.73105858f, 0.5f}, 3);
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(g[0])), FAC_TENSORS(a, b), second));
+    values_are(second[0], (const float[]){0.25f, 0.19661193f, 0.25f}, 3);
+    values_are(second[1], (const float[]){-0.25f, -0.19661193f, -0.25f}, 3);
+}
+
+/* A number beside a tensor, on either side of it, at every length of the last vector. */
+static void a_number_beside_a_tensor(void **state) {
+    (void)state;
+    for (int64_t n = 1; n < 70; n += 3) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_slice(fac_arange(2 * n, .dtype = FAC_F32), 0, .step = 2);
+        fac_tensor *all[] = {fac_sub(x, 3), fac_rsub(x, 3), fac_mul(x, 3), fac_div(fac_add(x, 1), 4)};
+        const double slope[] = {1, -1, 3, 0.25}, shift[] = {-3, 3, 0, 0.25};
+        for (int i = 0; i < 4; i++)
+            for (int64_t k = 0; k < n; k++)
+                assert_true(fac_item(fac_select(all[i], 0, k)) == slope[i] * (double)(2 * k) + shift[i]);
+    }
+}
+
+/* A power that many elements share gives what as many equal ones give, to the bit. */
+static void ldexp_of_a_power_that_elements_share(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_BF16, FAC_F16};
+    for (int i = 0; i < 4; i++)
+        for (int64_t of = 0; of < 3; of++) {
+            FAC_SCOPE(s);
+            fac_tensor *x = fac_to_dtype(fac_reshape(fac_linspace(-2, 3, 100 * 100), FAC_INTS(100, 100)), dtypes[i]);
+            fac_tensor *power = fac_to_dtype(fac_linspace(-320, 300.5, 100), dtypes[i]);
+            if (of == 1) power = fac_unsqueeze(power, 1);
+            if (of == 2) power = fac_select(power, 0, 52);
+            fac_tensor *all = fac_clone(fac_expand(power, FAC_INTS(100, 100)));
+            fac_tensor *got = fac_ldexp_tensor(x, power), *want = fac_ldexp_tensor(x, all);
+            assert_no_error();
+            assert_true(fac_tensor_dtype(got) == dtypes[i] && fac_equal(got, want));
+        }
+}
+
 /* A row that is masked out as a whole is zero, and its gradient too, where softmax's own would be NaN. */
 static void safe_softmax_has_a_gradient_where_all_is_masked(void **state) {
     (void)state;
@@ -183,5 +230,7 @@ FAC_TEST_MAIN(FAC_TEST(cross_of_integers_wraps), FAC_TEST(composite_gradients_ag
               FAC_TEST(glu_differentiates_twice_along_any_dimension), FAC_TEST(glu_takes_gradients_that_broadcast),
               FAC_TEST(glu_keeps_the_order_of_dimensions), FAC_TEST(cosine_similarity_of_broadcast_vectors),
               FAC_TEST(scattered_product_gradient_with_a_zero), FAC_TEST(gather_with_an_empty_index_of_any_dtype),
-              FAC_TEST(infinities_add_as_logarithms), FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
+              FAC_TEST(infinities_add_as_logarithms), FAC_TEST(logarithms_of_equal_operands_have_two_derivatives),
+              FAC_TEST(a_number_beside_a_tensor), FAC_TEST(ldexp_of_a_power_that_elements_share),
+              FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
               FAC_TEST(unique_rows_in_order_with_places_and_counts), FAC_TEST(unique_consecutive_slices_are_neighbours))

@@ -404,13 +404,22 @@ static void plan_operand(run *r, int i) {
         r->level |= 1u << i;
 }
 
-/* Takes the loop that reads one operand's value as it lies, where there is one. */
+/* Takes the loop that reads one operand's value once, where there is one: as it lies, or converted, from its tile. */
 static void plan_level(run *r) {
     for (int i = r->it->n_out; i < r->it->n; i++) {
-        if (r->level != 1u << i || r->it->op[i].dtype != r->want[i]) continue;
+        if (r->level != 1u << i) continue;
         const fac_loop own = FAC_ISA_PICK(fac__level_loop)(r->loop, i);
-        if (own) r->loop = own, r->direct |= r->level, r->level = 0;
+        if (own) r->loop = own;
+        if (own && r->it->op[i].dtype == r->want[i]) r->direct |= r->level, r->level = 0;
         return;
+    }
+}
+
+/* The same for an input that is one number everywhere, whose tile holds it. */
+static void plan_fixed(run *r) {
+    for (int i = r->it->n_out; i < r->it->n; i++) {
+        const fac_loop own = r->fixed == 1u << i ? FAC_ISA_PICK(fac__level_loop)(r->loop, i) : NULL;
+        if (own) r->loop = own;
     }
 }
 
@@ -452,6 +461,7 @@ static void plan_run(run *r) {
         if (it->op[i].t) widest = fac__max(widest, item_of((fac_dtype)it->op[i].dtype));
     }
     if (r->level && !r->across) plan_level(r);
+    if (r->fixed) plan_fixed(r);
     r->burst = r->stream == 1 && r->loop && it->n_out == 1 && it->op[0].dtype == r->want[0] &&
                (r->direct | r->fixed | 1u) + 1 == 1u << it->n;
     r->plain =

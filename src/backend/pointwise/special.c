@@ -1,5 +1,6 @@
 /* Special functions whose loop depends on more than an entry of the schema says. */
 #include "backend/pointwise/pointwise.h"
+#include "ops/composite/below.h"
 #include "ops_gen.h"
 #include <math.h>
 
@@ -53,6 +54,20 @@ fac_status logit_backward_kernel(fac_structured *s, fac_tensor *grad_output, fac
         s, FAC_LOOP_logit_backward, 0,
         &(fac_loop_args){.v = {{.real = low}, {.real = 1 - low}, {.real = is_bounded(eps) ? 0 : NAN}}});
 }
+
+/* Integers are finite: they are not read. */
+static fac_status is_of_kind(fac_structured *s, fac_loop_id id) {
+    if (!fac_dtype_is_integral(s->iter.common, true)) return fac__pointwise(s, id, FAC_BOOL, NULL);
+    return fac__fill_below(s->out[0], fac_scalar_b_(id == FAC_LOOP_isfinite));
+}
+#define IS_OF_KIND(name)                                            \
+    fac_status name##_kernel(fac_structured *s, fac_tensor *self) { \
+        (void)self;                                                 \
+        return is_of_kind(s, FAC_LOOP_##name);                      \
+    }
+IS_OF_KIND(isnan)
+IS_OF_KIND(isinf)
+IS_OF_KIND(isfinite)
 
 fac_status round_decimals_kernel(fac_structured *s, fac_tensor *self, int64_t decimals) {
     (void)self;

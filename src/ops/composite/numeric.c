@@ -84,15 +84,23 @@ fac_status clamp_max_tensor_composite(const fac_call_info *c, fac_tensor *self, 
 /* 16-bit floats are computed in single precision and rounded once. */
 static fac_tensor *widened(fac_tensor *t) { return t && fac__is_half((fac_dtype)t->dtype) ? cast(t, FAC_F32) : t; }
 
-/* Converts both operands to the dtype of a function of them, widened; returns that dtype. */
-static fac_dtype meet(fac_tensor **a, fac_tensor **b) {
+/* Converts both operands to the dtype of a function of them; returns that dtype. */
+static fac_dtype meet_narrow(fac_tensor **a, fac_tensor **b) {
     fac_promotion p = {0};
     fac__promote_tensor(&p, *a);
     fac__promote_tensor(&p, *b);
     fac_dtype common = fac__promote_result(&p);
     if (fac_dtype_is_integral(common, true)) common = fac_default_dtype();
-    *a = widened(cast(*a, common));
-    *b = widened(cast(*b, common));
+    *a = cast(*a, common);
+    *b = cast(*b, common);
+    return common;
+}
+
+/* The same, widened. */
+static fac_dtype meet(fac_tensor **a, fac_tensor **b) {
+    const fac_dtype common = meet_narrow(a, b);
+    *a = widened(*a);
+    *b = widened(*b);
     return common;
 }
 
@@ -107,10 +115,8 @@ static fac_tensor *log_add_exp_complex(fac_tensor *a, fac_tensor *b) {
 
 static fac_status log_add_exp(fac_tensor *a, fac_tensor *b, bool two, fac_tensor **out) {
     FAC_SCOPE(s);
-    fac_dtype common = meet(&a, &b);
-    if (fac_dtype_is_complex(common)) return fac__give(out, log_add_exp_complex(a, b));
-    fac_tensor *sum = two ? fac__s__logaddexp2(a, b) : fac__s__logaddexp(a, b);
-    return fac__give(out, cast(sum, common));
+    if (fac_dtype_is_complex(meet_narrow(&a, &b))) return fac__give(out, log_add_exp_complex(a, b));
+    return fac__give(out, two ? fac__s__logaddexp2(a, b) : fac__s__logaddexp(a, b));
 }
 
 fac_status logaddexp_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
@@ -173,13 +179,29 @@ static fac_tensor *number_beside(fac_tensor *t, fac_scalar x) {
 TIMES_LOG(xlogy, false)
 TIMES_LOG(xlog1py, true)
 
+/* x 2^power as the loop has it, where many elements share a power: its two factors are made once. */
+static fac_tensor *ldexp_of_few(fac_tensor *x, fac_tensor *power) {
+    fac_tensor *most = fac__s_clamp(power, fac_opt_num_(fac_scalar_f_(-4096)), fac_opt_num_(fac_scalar_f_(4096)));
+    fac_tensor *half = fac__s_round(scaled(most, 0.5));
+    return fac__s__product3(x, fac__s_exp2(half), fac__s_exp2(sub(most, half)));
+}
+
+static bool are_few(const fac_tensor *power, const fac_tensor *x) {
+    enum { LEAST = 8192, SHARE = 4, ROW = 32 };
+    const int last = power->ndim - 1;
+    if (last < 0 || (power->sizes[last] == 1 && x->ndim && x->sizes[x->ndim - 1] >= ROW)) return false; /* once a row */
+    return x->numel >= LEAST && power->numel <= x->numel / SHARE &&
+           !(fac_is_grad_enabled() && fac__requires_grad(power));
+}
+
 fac_status ldexp_tensor_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *other, fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
     fac_tensor *x = self, *power = other;
-    fac_dtype common = meet(&x, &power);
-    if (!fac_dtype_is_complex(common)) return fac__give(out, cast(fac__s__ldexp(x, power), common));
-    return fac__give(out, mul(x, fac__s_pow_Scalar(fac_scalar_f_(2), power)));
+    const fac_dtype common = meet_narrow(&x, &power);
+    if (fac_dtype_is_complex(common)) return fac__give(out, mul(x, fac__s_pow_Scalar(fac_scalar_f_(2), power)));
+    const bool few = !fac__is_half(common) && are_few(other, self);
+    return fac__give(out, few ? ldexp_of_few(x, power) : fac__s__ldexp(x, power));
 }
 
 static fac_dtype widest(fac_dtype a, bool complex) { return complex || fac_dtype_is_complex(a) ? FAC_C128 : FAC_F64; }

@@ -232,6 +232,11 @@ fac_status lerp_scalar_meta(fac_structured *s, fac_tensor *self, fac_tensor *end
     FAC_TRY(fac__check_factor((fac_dtype)self->dtype, weight));
     return fac__pw_n(s, (fac_tensor *[]){self, end, NULL}, 3, &weight, FAC_ITER_CPU_SCALARS, 0);
 }
+fac_status logaddexp_backward_meta(fac_structured *s, fac_tensor *grad_output, fac_tensor *self, fac_tensor *other,
+                                   double scale) {
+    (void)scale;
+    return fac__pw_n(s, (fac_tensor *[]){grad_output, self, other}, 3, NULL, FAC_ITER_CPU_SCALARS, 0);
+}
 fac_status addcmul_meta(fac_structured *s, fac_tensor *self, fac_tensor *tensor1, fac_tensor *tensor2,
                         fac_scalar value) {
     FAC_TRY(fac__pw_n(s, (fac_tensor *[]){self, tensor1, tensor2}, 3, NULL, PROMOTE, 0));

@@ -44,13 +44,9 @@ FAC_SCALAR_FN FAC_T FAC_FN(logaddexp2)(FAC_T a, FAC_T b) {
     const FAC_T apart = a == b ? 0 : a - b, larger = ((b > a) | (b != b)) ? b : a;
     return larger + (FAC_T)1.44269504088896340736 * FAC_MATH(log1p_unit)(FAC_MATH(exp2)(-FAC_BUILTIN(fabs)(apart)));
 }
-/* x 2^power, the power in two parts, as all of it may be out of range where the result is not: enough for x in the normal range. One
-   below it may become infinite too early. The half is rounded by a sum with a number whose last place is 1. */
-FAC_SCALAR_FN FAC_T FAC_FN(ldexp)(FAC_T x, FAC_T power) {
-    const FAC_T low = power < -4096 ? -4096 : power, most = low > 4096 ? 4096 : low;
-    const FAC_T large = sizeof(FAC_T) == sizeof(float) ? (FAC_T)0x1.8p+23 : (FAC_T)0x1.8p+52;
-    const FAC_T half = (most / 2 + large) - large;
-    return x * FAC_MATH(exp2)(half) * FAC_MATH(exp2)(most - half);
+/* What a has of the slope: g exp(a) / (exp(a) + exp(b)), or of powers of two. */
+FAC_SCALAR_FN FAC_T FAC_FN(logaddexp_backward)(FAC_T g, FAC_T a, FAC_T b, FAC_NUMBER scale) {
+    return g * FAC_FN(sigmoid)((a == b ? 0 : a - b) * scale);
 }
 /* The standard normal distribution's function. */
 FAC_SCALAR_FN FAC_T FAC_FN(ndtr)(FAC_T x) { return FAC_MATH(normcdf)(x); }

@@ -3,9 +3,6 @@
 FAC_SCALAR_FN FAC_SAME FAC_FN(sign)(FAC_T x) { return x; }
 FAC_SCALAR_FN FAC_SAME FAC_FN(sgn)(FAC_T x) { return x; }
 FAC_SCALAR_FN FAC_SAME FAC_FN(conj)(FAC_T x) { return x; }
-FAC_SCALAR_FN bool FAC_FN(isnan)(FAC_T x) { return (void)x, false; }
-FAC_SCALAR_FN bool FAC_FN(isinf)(FAC_T x) { return (void)x, false; }
-FAC_SCALAR_FN bool FAC_FN(isfinite)(FAC_T x) { return (void)x, true; }
 FAC_SCALAR_FN bool FAC_FN(signbit)(FAC_T x) { return (void)x, false; }
 FAC_SCALAR_FN FAC_T FAC_FN(bitwise_not)(FAC_T x) { return (FAC_T)(x ^ 1); }
 FAC_SCALAR_FN FAC_T FAC_FN(add)(FAC_T a, FAC_T b) { return (FAC_T)(a | b); }

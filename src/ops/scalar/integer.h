@@ -10,9 +10,6 @@ FAC_SCALAR_FN FAC_SAME FAC_FN(round)(FAC_T x) { return x; }
 FAC_SCALAR_FN FAC_SAME FAC_FN(trunc)(FAC_T x) { return x; }
 FAC_SCALAR_FN FAC_T FAC_FN(frac)(FAC_T x) { return (void)x, (FAC_T)0; }
 FAC_SCALAR_FN FAC_SAME FAC_FN(conj)(FAC_T x) { return x; }
-FAC_SCALAR_FN bool FAC_FN(isnan)(FAC_T x) { return (void)x, false; }
-FAC_SCALAR_FN bool FAC_FN(isinf)(FAC_T x) { return (void)x, false; }
-FAC_SCALAR_FN bool FAC_FN(isfinite)(FAC_T x) { return (void)x, true; }
 FAC_SCALAR_FN bool FAC_FN(signbit)(FAC_T x) { return FAC_NEGATIVE(x); }
 FAC_SCALAR_FN FAC_T FAC_FN(relu)(FAC_T x) { return x > 0 ? x : 0; }
 FAC_SCALAR_FN FAC_T FAC_FN(square)(FAC_T x) { return (FAC_T)((FAC_UT)x * (FAC_UT)x); }

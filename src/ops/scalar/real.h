@@ -76,6 +76,20 @@ FAC_SCALAR_FN FAC_T FAC_FN(lerp)(FAC_T a, FAC_T b, FAC_T w) {
 FAC_SCALAR_FN FAC_T FAC_FN(addcmul)(FAC_T x, FAC_T a, FAC_T b, FAC_NUMBER value) { return x + value * a * b; }
 FAC_SCALAR_FN FAC_T FAC_FN(addcdiv)(FAC_T x, FAC_T a, FAC_T b, FAC_NUMBER value) { return x + value * a / b; }
 FAC_SCALAR_FN FAC_T FAC_FN(copysign)(FAC_T a, FAC_T b) { return FAC_BUILTIN(copysign)(a, b); }
+/* x 2^power, the power in two parts, as all of it may be out of range where the result is not: enough for x in the normal range. One
+   below it may become infinite too early. The half is rounded by a sum with a number whose last place is 1. */
+FAC_SCALAR_HELPER void FAC_FN(ldexp_factors)(FAC_T power, FAC_T *first, FAC_T *second) {
+    const FAC_T low = power < -4096 ? -4096 : power, most = low > 4096 ? 4096 : low;
+    const FAC_T large = sizeof(FAC_T) == sizeof(float) ? (FAC_T)0x1.8p+23 : (FAC_T)0x1.8p+52;
+    const FAC_T half = (most / 2 + large) - large;
+    *first = FAC_MATH(exp2)(half), *second = FAC_MATH(exp2)(most - half);
+}
+FAC_SCALAR_FN FAC_T FAC_FN(ldexp)(FAC_T x, FAC_T power) {
+    FAC_T first, second;
+    FAC_FN(ldexp_factors)(power, &first, &second);
+    return x * first * second;
+}
+FAC_SCALAR_FN FAC_T FAC_FN(product3)(FAC_T a, FAC_T b, FAC_T c) { return a * b * c; }
 FAC_SCALAR_FN FAC_T FAC_FN(nextafter)(FAC_T a, FAC_T b) { return FAC_MATH(nextafter)(a, b); }
 /* The same among the numbers of a narrower type that has so many bits, the least number tiny and the largest one most. Towards 0
    from a power of two the step is half as long. */

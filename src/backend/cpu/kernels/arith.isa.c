@@ -18,6 +18,15 @@
     X(maximum, 2, 0, 2) \
     X(minimum, 2, 0, 2) X(prelu, 2, 0, 2) X(addcmul, 3, 1, 2)
 
+/* The factors of one power are made once. */
+#define LEVEL_LDEXP                                                                                                   \
+    static void FAC_FN(level_ldexp_2)(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
+        FAC_T *out = FAC_OPERAND(0, FAC_T), first, second;                                                            \
+        FAC_INPUTS_2(1);                                                                                              \
+        FAC_FN(ldexp_factors)(*b, &first, &second);                                                                   \
+        FAC_EACH(n) out[i] = a[i] * first * second;                                                                   \
+    }
+
 #define FAC_T float
 #define FAC_TD FAC_F32
 #define FAC_FN(name) name##_f32
@@ -28,6 +37,7 @@
 #include "ops/scalar/real.h"
 
 LOOPS_LEVEL(FAC_LEVEL_LOOP)
+LEVEL_LDEXP
 #include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T double
@@ -40,6 +50,7 @@ LOOPS_LEVEL(FAC_LEVEL_LOOP)
 #include "ops/scalar/real.h"
 
 LOOPS_LEVEL(FAC_LEVEL_LOOP)
+LEVEL_LDEXP
 #include "backend/cpu/kernels/loops_of_type.h"
 
 #undef FAC_LOOPS
@@ -210,7 +221,7 @@ fac_loop FAC_ISA_NAME(fac__level_loop)(fac_loop loop, int k) {
     static const struct {
         fac_loop of, level;
         int k;
-    } known[] = {LOOPS_LEVEL(LEVEL)};
+    } known[] = {LOOPS_LEVEL(LEVEL) LEVEL(ldexp, 2, 0, 2)};
     for (size_t i = 0; i < FAC_COUNT(known); i++)
         if (known[i].of == loop && known[i].k == k) return known[i].level;
     return NULL;
