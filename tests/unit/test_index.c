@@ -168,6 +168,20 @@ static void index_sums_do_not_depend_on_threads(void **state) {
         if (!first) first = t;
         assert_true(fac_equal(first, t));
     }
+    /* Rows that are summed by columns where there are many, one of them left out; few columns are summed by rows. */
+    for (int64_t width = 8; width <= 520; width += 128) {
+        fac_tensor *rows = fac_randn(FAC_SHAPE(4000, width)), *by = fac_fmod(index, 49), *whole = NULL;
+        fac_tensor *sums = fac_index_add(fac_zeros(FAC_SHAPE(50, width)), 0, by, rows);
+        sums = fac_index_fill(sums, 0, LONGS(7), 0);
+        for (int n = 1; n <= 4; n++) {
+            assert_ok(fac_set_num_threads(n));
+            fac_tensor *w = fac_set_requires_grad(fac_zeros(FAC_SHAPE(50, width)), true), *t;
+            fac_tensor *read = fac_embedding(w, by, .padding_idx = 7);
+            assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_mul(read, rows))), FAC_TENSORS(w), &t));
+            if (!whole) whole = t;
+            assert_true(fac_equal(whole, t) && fac_equal(t, sums));
+        }
+    }
     assert_ok(fac_set_num_threads(were));
 }
 
