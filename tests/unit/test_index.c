@@ -16,6 +16,9 @@ static void index_picks_slices_and_elements(void **state) {
     assert_values(fac_index_select(a, 0, LONGS(2, 0)), 4, 5, 0, 1);
     assert_values(fac_gather(a, 1, fac_reshape(LONGS(1, 0, 0), FAC_SHAPE(3, 1))), 1, 2, 4);
     assert_values(fac_take(a, LONGS(-1, 3)), 5, 3);
+    assert_values(fac_take(fac_slice(fac_arange(9), 0, .start = 1, .step = 3), LONGS(-1, 0, 1)), 7, 1, 4);
+    assert_values(fac_take(fac_expand(fac_tensor_of(4), FAC_SHAPE(3)), LONGS(2, 0)), 4, 4);
+    assert_values(fac_take(fac_transpose(a, 0, 1), LONGS(1, 3)), 2, 1);
     assert_values(fac_index(a, FAC_TENSORS(LONGS(0, 2), LONGS(1, -1))), 1, 5);
     assert_values(fac_index(a, FAC_TENSORS(NULL, LONGS(1))), 1, 3, 5);
     assert_values(fac_index(a, FAC_TENSORS(fac_gt(a, 2.5))), 3, 4, 5);
