@@ -10,7 +10,7 @@
 /* Work is cut into chunks of PART points: all are counted, and then each writes where the sum of those before it says. */
 enum { PART = 16384 };
 
-static int64_t parts_of(int64_t points) { return (points + PART - 1) / PART; }
+static int64_t parts_of(int64_t points) { return fac__div_up(points, PART); }
 
 /* Replaces counts by the sums of those before; returns the sum of all. */
 static int64_t sums_before(int64_t *counts, int64_t n) {

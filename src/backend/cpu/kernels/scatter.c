@@ -150,6 +150,6 @@ fac_status fac__sum_rows(fac_dtype dtype, char *out, int64_t out_rows, const cha
     const int64_t tasks = fac__min(SUM_TASKS, fac__min(width / 8, (out_rows + n) * width / FAC_GRAIN) + 1);
     const int64_t piece = PIECE / j.item, threads = fac__parallel_threads(0, tasks, 1);
     if (width < piece * threads) return fac__parallel_for(0, out_rows, out_rows / tasks + 1, sum_range, &j);
-    const int64_t pieces = (width + piece - 1) / piece;
-    return fac__parallel_for(0, width, (pieces + threads - 1) / threads * piece, sum_columns, &j);
+    const int64_t pieces = fac__div_up(width, piece);
+    return fac__parallel_for(0, width, fac__div_up(pieces, threads) * piece, sum_columns, &j);
 }
