@@ -16,6 +16,9 @@ static void index_picks_slices_and_elements(void **state) {
     assert_values(fac_index_select(a, 0, LONGS(2, 0)), 4, 5, 0, 1);
     assert_values(fac_gather(a, 1, fac_reshape(LONGS(1, 0, 0), FAC_SHAPE(3, 1))), 1, 2, 4);
     assert_values(fac_take(a, LONGS(-1, 3)), 5, 3);
+    assert_values(fac_take(fac_slice(fac_arange(9), 0, .start = 1, .step = 3), LONGS(-1, 0, 1)), 7, 1, 4);
+    assert_values(fac_take(fac_expand(fac_tensor_of(4), FAC_SHAPE(3)), LONGS(2, 0)), 4, 4);
+    assert_values(fac_take(fac_transpose(a, 0, 1), LONGS(1, 3)), 2, 1);
     assert_values(fac_index(a, FAC_TENSORS(LONGS(0, 2), LONGS(1, -1))), 1, 5);
     assert_values(fac_index(a, FAC_TENSORS(NULL, LONGS(1))), 1, 3, 5);
     assert_values(fac_index(a, FAC_TENSORS(fac_gt(a, 2.5))), 3, 4, 5);
@@ -168,6 +171,20 @@ static void index_sums_do_not_depend_on_threads(void **state) {
         if (!first) first = t;
         assert_true(fac_equal(first, t));
     }
+    /* Rows that are summed by columns where there are many, one of them left out; few columns are summed by rows. */
+    for (int64_t width = 8; width <= 520; width += 128) {
+        fac_tensor *rows = fac_randn(FAC_SHAPE(4000, width)), *by = fac_fmod(index, 49), *whole = NULL;
+        fac_tensor *sums = fac_index_add(fac_zeros(FAC_SHAPE(50, width)), 0, by, rows);
+        sums = fac_index_fill(sums, 0, LONGS(7), 0);
+        for (int n = 1; n <= 4; n++) {
+            assert_ok(fac_set_num_threads(n));
+            fac_tensor *w = fac_set_requires_grad(fac_zeros(FAC_SHAPE(50, width)), true), *t;
+            fac_tensor *read = fac_embedding(w, by, .padding_idx = 7);
+            assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_mul(read, rows))), FAC_TENSORS(w), &t));
+            if (!whole) whole = t;
+            assert_true(fac_equal(whole, t) && fac_equal(t, sums));
+        }
+    }
     assert_ok(fac_set_num_threads(were));
 }
 
@@ -227,6 +244,65 @@ static void index_reduction_gradients_agree_with_differences(void **state) {
                       FAC_TENSORS(irregular(FAC_INTS(3, 3), 0.3), irregular(FAC_INTS(2, 3), 1.3)));
 }
 
+/* ---- what lies where ---- */
+
+/* Positions and elements of t, [rows, cols] of any strides, where it is not zero, as found one by one. */
+static void check_places(fac_tensor *t) {
+    fac_tensor *plain = fac_to(fac_contiguous(t), .dtype = FAC_F64), *same = fac_ne(t, 0);
+    fac_tensor *at = fac_nonzero(t), *some = fac_nonzero_static(t, 1000, .fill_value = -1);
+    fac_tensor *chosen = fac_to(fac_masked_select(t, same), .dtype = FAC_F64),
+               *taken = fac_to(fac_index(t, FAC_TENSORS(same)), .dtype = FAC_F64);
+    fac_tensor *put = fac_to(fac_masked_scatter(fac_zeros_like(t), same, fac_masked_select(t, same)), .dtype = FAC_F64);
+    fac_tensor *written =
+        fac_to(fac_index_put(t, FAC_TENSORS(same), fac_masked_select(fac_mul(t, 2), same)), .dtype = FAC_F64);
+    assert_non_null(put);
+    assert_non_null(written);
+    const double *v = fac_tensor_data(plain), *c = fac_tensor_data(chosen), *i = fac_tensor_data(taken);
+    const double *p = fac_tensor_data(fac_contiguous(put)), *w = fac_tensor_data(fac_contiguous(written));
+    const int64_t *a = fac_tensor_data(at), *b = fac_tensor_data(some);
+    const int64_t cols = fac_tensor_size(t, 1);
+    int64_t found = 0;
+    for (int64_t k = 0; k < fac_tensor_numel(t); k++) {
+        assert_true(p[k] == v[k] && w[k] == 2 * v[k]);
+        if (v[k] == 0) continue;
+        assert_true(found < fac_tensor_size(at, 0) && a[2 * found] == k / cols && a[2 * found + 1] == k % cols);
+        assert_true(c[found] == v[k] && i[found] == v[k]);
+        if (found < 1000) assert_true(b[2 * found] == k / cols && b[2 * found + 1] == k % cols);
+        found++;
+    }
+    assert_int_equal(fac_tensor_size(at, 0), found);
+    assert_int_equal(fac_tensor_size(chosen, 0), found);
+    assert_int_equal(fac_tensor_size(some, 0), 1000);
+    for (int64_t k = found; k < 1000; k++) assert_true(b[2 * k] == -1 && b[2 * k + 1] == -1);
+}
+
+/* Counts are taken part by part, and each part writes behind those before it. */
+static void index_finds_what_is_not_zero_in_any_layout(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_BOOL, FAC_I16, FAC_BF16, FAC_F32, FAC_I64, FAC_F64, FAC_C64};
+    for (size_t i = 0; i < FAC_COUNT(dtypes); i++)
+        for (int threads = 1; threads <= 3; threads += 2) {
+            FAC_SCOPE(s);
+            const int before = fac_num_threads();
+            assert_ok(fac_set_num_threads(threads));
+            fac_tensor *few = fac_eq(fac_remainder(counting(301, 223), 97), 5), *many = fac_ne(few, 1);
+            if (dtypes[i] == FAC_BOOL) { /* without a number to compare with twice */
+                assert_int_equal(fac_tensor_size(fac_nonzero(few), 0) + fac_tensor_size(fac_nonzero(many), 0),
+                                 301 * 223);
+            } else {
+                fac_tensor *x = fac_neg(fac_to(many, .dtype = dtypes[i])),
+                           *y = fac_neg(fac_to(few, .dtype = dtypes[i]));
+                check_places(x); /* zeros are -0 */
+                check_places(y);
+                check_places(fac_transpose(x, 0, 1));
+                check_places(fac_slice(x, 1, .start = 1, .step = 3));
+                check_places(fac_slice(y, 0, .start = 1, .step = 2));
+                check_places(fac_slice(x, 0, .end = 2));
+            }
+            assert_ok(fac_set_num_threads(before));
+        }
+}
+
 /* ---- failing allocations ---- */
 
 static fac_status read_and_write(void *context) {
@@ -262,5 +338,6 @@ FAC_TEST_MAIN(FAC_TEST(index_picks_slices_and_elements), FAC_TEST(index_separate
               FAC_TEST(index_failed_write_leaves_everything_as_it_was), FAC_TEST(index_sums_do_not_depend_on_threads),
               FAC_TEST(index_gradients_agree_with_differences),
               FAC_TEST(index_reduction_gradients_agree_with_differences),
+              FAC_TEST(index_finds_what_is_not_zero_in_any_layout),
               FAC_TEST(index_gradients_that_nobody_wrote_fail_on_the_way_back),
               FAC_TEST(index_survives_failing_allocations))

@@ -231,10 +231,30 @@ static void shape_survives_failing_allocations(void **state) {
     support_fail_each_allocation(join_and_pad, NULL);
 }
 
-FAC_TEST_MAIN(FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_large_joins_hold_every_part),
-              FAC_TEST(shape_blocks_promote_as_they_are_given), FAC_TEST(shape_chunk_cat_joins_pieces_and_fills_up),
-              FAC_TEST(shape_cat_refuses_what_does_not_fit), FAC_TEST(shape_repeats_and_tiles),
-              FAC_TEST(shape_flips_rolls_and_turns), FAC_TEST(shape_triangles_also_in_place),
-              FAC_TEST(shape_pads_in_every_mode), FAC_TEST(shape_diagonals_and_grids),
-              FAC_TEST(shape_gradients_agree_with_differences), FAC_TEST(shape_border_gradients_agree_with_differences),
-              FAC_TEST(shape_survives_failing_allocations))
+/* Tensors with gaps that take turns element by element are written once: each place holds what it holds in a small part of them. */
+static void shape_pairs_with_gaps_take_turns(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_U8, FAC_BF16, FAC_F32, FAC_I64, FAC_C128};
+    for (size_t i = 0; i < FAC_COUNT(dtypes); i++) {
+        FAC_SCOPE(s);
+        fac_tensor *all = fac_to(fac_remainder(counting(301, 1400), 251), .dtype = dtypes[i]);
+        fac_tensor *a = fac_slice(all, 1, .start = 1, .end = 700, .step = 2),
+                   *b = fac_slice(all, 1, .start = 700, .end = 1050),
+                   *wide = fac_expand(fac_slice(all, 0, .start = 3, .end = 4), FAC_SHAPE(301, 1400));
+        fac_tensor *c = fac_slice(wide, 1, .start = 9, .end = 1059, .step = 3);
+        fac_tensor *pairs[][2] = {{a, b}, {b, a}, {c, a}, {fac_transpose(a, 0, 1), fac_transpose(b, 0, 1)}};
+        for (size_t k = 0; k < FAC_COUNT(pairs); k++) {
+            fac_tensor *t = fac_stack(FAC_TENSORS(pairs[k][0], pairs[k][1]), .dim = -1);
+            for (int side = 0; side < 2; side++)
+                assert_true(fac_equal(fac_select(t, -1, side), fac_contiguous(pairs[k][side])));
+        }
+    }
+}
+
+FAC_TEST_MAIN(FAC_TEST(shape_pairs_with_gaps_take_turns), FAC_TEST(shape_cat_joins_and_promotes),
+              FAC_TEST(shape_large_joins_hold_every_part), FAC_TEST(shape_blocks_promote_as_they_are_given),
+              FAC_TEST(shape_chunk_cat_joins_pieces_and_fills_up), FAC_TEST(shape_cat_refuses_what_does_not_fit),
+              FAC_TEST(shape_repeats_and_tiles), FAC_TEST(shape_flips_rolls_and_turns),
+              FAC_TEST(shape_triangles_also_in_place), FAC_TEST(shape_pads_in_every_mode),
+              FAC_TEST(shape_diagonals_and_grids), FAC_TEST(shape_gradients_agree_with_differences),
+              FAC_TEST(shape_border_gradients_agree_with_differences), FAC_TEST(shape_survives_failing_allocations))

@@ -67,8 +67,10 @@ fac_tensor *masked_select_grad(fac_tensor *grad, fac_ints sizes, fac_tensor *mas
 fac_tensor *embedding_dense_double_grad(fac_tensor *grad, fac_tensor *indices, int64_t padding_idx,
                                         bool scale_grad_by_freq) {
     fac_tensor *rows = fac__s_embedding(grad, indices, -1, false, false);
-    fac_tensor *padding = fac__s_unsqueeze(fac__s_eq_Scalar(indices, fac_scalar_i_(padding_idx)), -1);
-    rows = fac__s_masked_fill_Scalar(rows, padding, fac_scalar_i_(0));
+    if (padding_idx >= 0) { /* a negative one means none */
+        fac_tensor *padding = fac__s_unsqueeze(fac__s_eq_Scalar(indices, fac_scalar_i_(padding_idx)), -1);
+        rows = fac__s_masked_fill_Scalar(rows, padding, fac_scalar_i_(0));
+    }
     if (!scale_grad_by_freq || !rows) return rows;
     fac_tensor *ones = fac__s_new_ones(grad, FAC_INTS(indices->numel), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
                                        (fac_opt_num){0});

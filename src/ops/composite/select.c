@@ -107,31 +107,6 @@ fac_status fill_diagonal_composite_(const fac_call_info *c, fac_tensor *self, fa
     return filled ? fac__give(out, self) : fac_error();
 }
 
-/* ---- nonzero of a known size ------------------------------------------------------------------------------------------------------ */
-
-static fac_status check_size(int64_t size) {
-    FAC_CHECK(size >= 0, FAC_ERR_ARGUMENT, "'size' must be an non-negative integer, got %lld", (long long)size);
-    return FAC_OK;
-}
-
-fac_status nonzero_static_cpu(const fac_call_info *c, fac_tensor *self, int64_t size, int64_t fill_value,
-                              fac_tensor **out) {
-    (void)c;
-    FAC_TRY(check_size(size));
-    FAC_SCOPE(s);
-    fac_tensor *places = fac__s_nonzero(self);
-    if (!places) return fac_error();
-    return fac__give(
-        out, fac__s_constant_pad_nd(places, FAC_INTS(0, 0, 0, size - places->sizes[0]), fac_scalar_i_(fill_value)));
-}
-
-fac_status nonzero_static_meta(const fac_call_info *c, fac_tensor *self, int64_t size, int64_t fill_value,
-                               fac_tensor **out) {
-    (void)c, (void)fill_value;
-    FAC_TRY(check_size(size));
-    return fac__empty(FAC_INTS(size, self->ndim).v, 2, FAC_I64, self->device, out);
-}
-
 /* ---- one number, and fewer results --------------------------------------------------------------------------------------------------- */
 
 fac_status searchsorted_scalar_composite(const fac_call_info *c, fac_tensor *sorted_sequence, fac_scalar self,

@@ -49,6 +49,12 @@ static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
+bool fac__indices_plain(const int64_t *v, int64_t n, int64_t size) {
+    check_job j = {.v = v, .size = size};
+    (void)fac__parallel_for(0, n, 2 * FAC_GRAIN, check_range, &j); /* fails for nothing */
+    return !atomic_load_explicit(&j.outside, memory_order_relaxed);
+}
+
 fac_status fac__check_indices(const int64_t *v, int64_t n, int64_t dim, int64_t size, bool negative) {
     int64_t low = negative ? -size : 0;
     check_job j = {.v = v, .low = low, .size = size};
@@ -100,7 +106,7 @@ fac_status fac__gather_run(const fac_gather_plan *g) {
     gather_job j = {.g = g};
     const int64_t *strides[3] = {g->out_strides, g->index_strides, g->src_strides};
     fac__nest_build(&j.nest, g->sizes, g->ndim, UINT64_MAX, 3, strides, true);
-    return fac__parallel_for(0, j.nest.count, FAC_GRAIN / 2, gather_range, &j);
+    return fac__parallel_for(0, j.nest.count, FAC_GRAIN / 4, gather_range, &j);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------------------- */

@@ -62,6 +62,8 @@ fac_status fac__sum_rows(fac_dtype dtype, char *out, int64_t out_rows, const cha
 
 /* Indices as a row-major array of int64 (from int64 or int32): *out_v lives as long as the owned *out. */
 fac_status fac__index_array(fac_tensor *index, fac_tensor **out, const int64_t **out_v);
+/* Whether all of n indices are in [0, size). */
+bool fac__indices_plain(const int64_t *v, int64_t n, int64_t size);
 /* INDEX error naming index, dimension and size for the first of n indices outside [0, size), or [-size, size). */
 fac_status fac__check_indices(const int64_t *v, int64_t n, int64_t dim, int64_t size, bool negative);
 /* The same, and wraps negative ones, in place. */

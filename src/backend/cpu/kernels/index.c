@@ -446,8 +446,13 @@ fac_status take_cpu(fac_structured *s, fac_tensor *self, fac_tensor *index) {
     fac_tensor *owned, *rows = NULL;
     fac_walk o, i;
     if (index->numel == 0) return FAC_OK;
-    FAC_TRY(wrapped_indices(index, 0, self->numel, &owned));
-    fac_status st = fac__cpu_contiguous(self, &rows);
+    if (index->dtype == FAC_I64 && fac__is_contiguous(index) && index->storage != s->out[0]->storage &&
+        fac__indices_plain(fac__data(index), index->numel, self->numel))
+        owned = fac__ref(index); /* none counts from the end */
+    else
+        FAC_TRY(wrapped_indices(index, 0, self->numel, &owned));
+    const bool line = self->ndim == 1 && !fac__pending(self); /* read as it lies */
+    fac_status st = line ? FAC_OK : fac__cpu_contiguous(self, &rows);
     if (st == FAC_OK) {
         fac__walk_of(s->out[0], &o);
         fac__walk_of(owned, &i);
@@ -458,9 +463,9 @@ fac_status take_cpu(fac_structured *s, fac_tensor *self, fac_tensor *index) {
                              .out_strides = o.strides,
                              .index = fac__data(owned),
                              .index_strides = i.strides,
-                             .src = fac__data(rows),
+                             .src = fac__data(line ? self : rows),
                              .src_strides = no_strides,
-                             .step = 1};
+                             .step = line ? self->strides[0] : 1};
         st = fac__gather_run(&g);
     }
     fac__unref(rows);

@@ -49,14 +49,13 @@ static fac_status add_mask(indexing *x, const fac_tensor *self, fac_tensor *mask
                   FAC_SHAPE_TEXT(mask), d, FAC_SHAPE_TEXT(self), x->n_dims + d);
     FAC_CHECK(mask->ndim > 0, FAC_ERR_UNSUPPORTED,
               "a mask without dimensions is not supported as an index; unsqueeze the tensor and the mask");
-    FAC_TRY(fac__nonzero(mask, &positions));
+    FAC_TRY(fac__nonzero_columns(mask, &positions));
     fac_status st = FAC_OK;
     for (int d = 0; d < mask->ndim && st == FAC_OK; d++) {
-        fac_tensor *column = NULL, *dense = NULL;
-        st = fac__view(positions, &positions->sizes[0], &positions->strides[0], 1, d, false, &column);
-        if (st == FAC_OK) st = fac__cpu_contiguous(column, &dense);
-        fac__unref(column);
-        if (st == FAC_OK) st = add_dim(x, self, dense);
+        fac_tensor *column = NULL;
+        st = fac__view(positions, &positions->sizes[1], &positions->strides[1], 1, d * positions->strides[0], false,
+                       &column);
+        if (st == FAC_OK) st = add_dim(x, self, column);
     }
     fac__unref(positions);
     return st;
@@ -185,9 +184,17 @@ static fac_status indexing_begin(indexing *x, const fac_tensor *self, fac_tensor
 
 /* ---- reading and writing ------------------------------------------------------------------------------------------------------------ */
 
+/* One mask, of the shape of self. */
+static bool is_whole_mask(const fac_tensor *self, fac_tensors indices) {
+    const fac_tensor *mask = indices.n == 1 ? indices.v[0] : NULL;
+    return mask && mask->device.type == FAC_CPU && (mask->dtype == FAC_BOOL || mask->dtype == FAC_U8) && self->ndim &&
+           mask->ndim == self->ndim && !memcmp(mask->sizes, self->sizes, self->ndim * sizeof *self->sizes);
+}
+
 fac_status index_cpu(const fac_call_info *c, fac_tensor *self, fac_tensors indices, fac_tensor **out) {
     (void)c;
     indexing x;
+    if (is_whole_mask(self, indices)) return fac__take_true(self, indices.v[0], out);
     FAC_TRY(indexing_begin(&x, self, indices));
     fac_status st = fac__empty(x.sizes, x.ndim, (fac_dtype)self->dtype, self->device, out);
     if (st == FAC_OK && (*out)->numel) {

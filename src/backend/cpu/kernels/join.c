@@ -1,12 +1,14 @@
 /* Joining tensors. Where all are row-major, the result is written from its beginning to its end: a block of rows, in which tensors take
-   turns, is made at a time, for a large result in the cache first, from where it goes past it to memory. Other tensors are copied into
-   their places, block by block where turns are short. */
+   turns, is made at a time, for a large result in the cache first, from where it goes past it to memory. So are two tensors with gaps that
+   take turns element by element. Other tensors are copied into their places, block by block where turns are short. */
 #include "ops/composite/join.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/pointwise.h"
+#include "iter/nest.h"
 #include "ops_gen.h"
+#include <stdlib.h>
 
 /* Bytes: of a result that is written so, of a block, and of a tensor's part of a row that goes past the cache by itself. */
 enum { LEAST = 1 << 16, BLOCK = 1 << 13, LONG_RUN = 1 << 11 };
@@ -118,11 +120,72 @@ static fac_status copies_in_blocks(fac_tensors l, int64_t dim, int64_t turn, fac
     return st;
 }
 
+/* ---- two tensors with gaps, which take turns element by element -------------------------------------------------------------- */
+
+typedef struct pair_job {
+    fac_nest nest; /* both tensors in logical order */
+    const char *from[2];
+    char *out;
+    int64_t item;
+    bool stream;
+} pair_job;
+
+/* Both are gathered, and what they make is written once, from its beginning to its end. */
+static fac_status pair_range(void *ctx, int64_t begin, int64_t end) {
+    enum { TILE = 128 }; /* short, so that both sides are read as two streams, not by turns */
+    const pair_job *j = ctx;
+    const int64_t item = j->item, steps[2] = {fac__nest_step(&j->nest, 0) * item, fac__nest_step(&j->nest, 1) * item};
+    fac_item16 side[2][TILE], both[2 * TILE];
+    fac_cursor c;
+    fac__nest_seek(&j->nest, 2, begin, &c);
+    for (int64_t i = begin, n; i < end; i += n) {
+        n = fac__min(TILE, end - i);
+        for (int64_t k = 0, run; k < n; k += run) {
+            run = fac__min(fac__nest_run(&j->nest, &c), n - k);
+            for (int t = 0; t < 2; t++)
+                fac__items_copy((size_t)item, (char *)side[t] + k * item, item, j->from[t] + c.offset[t] * item,
+                                steps[t], run);
+            fac__nest_advance(&j->nest, 2, run, &c);
+        }
+        char *const to = j->out + 2 * i * item;
+        FAC_ISA_PICK(fac__items_zip)
+        ((size_t)item, j->stream ? (char *)both : to, (const char *)side[0], (const char *)side[1], n);
+        if (j->stream) fac__stream_copy(to, (const char *)both, 2 * n * item);
+    }
+    return FAC_OK;
+}
+
+/* Whether it is so, and rows are read along their memory. */
+static bool is_pair(fac_tensors l, int64_t dim, fac_tensor *whole, pair_job *j) {
+    if (!fac__is_contiguous(whole) || run_of(whole, dim) != 2 || l.n != 2) return false;
+    const int64_t *strides[2];
+    for (int t = 0; t < 2; t++) {
+        const fac_tensor *one = l.v[t];
+        if (fac__cat_skips(one) || one->dtype != whole->dtype || fac__pending(one) || run_of(one, dim) != 1)
+            return false;
+        strides[t] = one->strides;
+        j->from[t] = fac__data(one);
+    }
+    fac__nest_build(&j->nest, l.v[0]->sizes, l.v[0]->ndim, UINT64_MAX, 2, strides, true);
+    for (int t = 0; t < 2; t++)
+        for (int d = 1; d < j->nest.ndim; d++)
+            if (llabs(j->nest.stride[t][d]) < llabs(j->nest.stride[t][0])) return false;
+    j->out = fac__data(whole);
+    j->item = fac__item_size(whole);
+    j->stream = whole->numel * j->item >= FAC_STREAM_BYTES / 2;
+    return true;
+}
+
 static fac_status join_cpu(fac_tensors l, int64_t dim, fac_tensor *whole) {
     const int64_t item = fac__item_size(whole), all = whole->numel * item;
     if (all == 0) return FAC_OK;
     const int64_t turn = run_of(whole, dim) * item;
-    if (all < LEAST || turn == all || !is_plain(l, whole)) return copies_in_blocks(l, dim, turn, whole);
+    if (all < LEAST || turn == all || !is_plain(l, whole)) {
+        pair_job pair;
+        if (all >= LEAST && turn != all && is_pair(l, dim, whole, &pair))
+            return fac__parallel_for(0, all / turn, FAC_GRAIN / 2, pair_range, &pair);
+        return copies_in_blocks(l, dim, turn, whole);
+    }
     job j = {.l = l, .dim = dim, .item = item, .turn = turn, .out = fac__data(whole)};
     j.stream = all >= FAC_STREAM_BYTES / 2;
     find_pair(&j);

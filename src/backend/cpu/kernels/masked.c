@@ -1,81 +1,209 @@
 /* Operators whose result depends on which elements are not zero: a pass that counts, then one that writes. */
 #include "backend/cpu/kernels/masked.h"
 #include "backend/cpu/kernels/items.h"
-#include "backend/cpu/kernels/tile.h"
+#include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"
 #include "iter/nest.h"
 #include "ops_gen.h"
+#include <stdlib.h>
+
+/* Work is cut into chunks of PART points: all are counted, and then each writes where the sum of those before it says. */
+enum { PART = 16384 };
+
+static int64_t parts_of(int64_t points) { return fac__div_up(points, PART); }
+
+/* Replaces counts by the sums of those before; returns the sum of all. */
+static int64_t sums_before(int64_t *counts, int64_t n) {
+    int64_t total = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t own = counts[i];
+        counts[i] = total;
+        total += own;
+    }
+    return total;
+}
 
 /* ---- nonzero ------------------------------------------------------------------------------------------------------------- */
 
-/* Calls fn(context, first, flags, n) over row-major tiles of t; flags[i] tells whether element first + i is not zero. */
-static void each_tile(const fac_tensor *rows, void (*fn)(void *context, int64_t first, const int64_t *flags, int64_t n),
-                      void *context) {
-    fac_dtype d = (fac_dtype)rows->dtype;
-    const char *data = fac__data(rows);
-    fac_tile_buf flags;
-    for (int64_t i = 0; i < rows->numel; i += FAC_TILE) {
-        int64_t n = fac__min(FAC_TILE, rows->numel - i);
-        fac__tile_load_map(FAC_ACC_I64, &flags, data + (size_t)i * fac__dtype_size(d), d, 1, n, FAC_MAP_NONZERO, 0);
-        fn(context, i, flags.i64, n);
-    }
-}
-
-static void count_tile(void *context, int64_t first, const int64_t *flags, int64_t n) {
-    (void)first;
-    int64_t *total = context;
-    for (int64_t i = 0; i < n; i++) *total += flags[i];
-}
-
-typedef struct position_writer {
+/* The first pass keeps a bit for each element, which the second reads. */
+typedef struct nonzero_job {
     const fac_tensor *t;
-    int64_t *next;
-    int64_t row_begin, row_end;  /* elements of the row that `outer` describes */
-    int64_t outer[FAC_MAX_DIMS]; /* position of that row in all dimensions but the last */
-} position_writer;
+    fac_nest nest; /* of t, in logical order */
+    uint64_t *bits;
+    int64_t *counts; /* of the parts, then of those before each */
+    int64_t *out;    /* element d of position k lies at k * row + d * column */
+    int64_t row, column, limit;
+} nonzero_job;
 
-/* Moves to the row of the last dimension that holds element `at`. */
-static void enter_row(position_writer *w, int64_t at) {
-    int last = w->t->ndim - 1;
-    int64_t width = w->t->sizes[last], row = at / width;
-    w->row_begin = row * width;
-    w->row_end = w->row_begin + width;
+/* Bits of elements that do not lie side by side: they are gathered, a tile at a time. */
+static int64_t bits_of_strided(const nonzero_job *j, uint64_t *bits, int64_t begin, int64_t end) {
+    enum { TILE = 512 };
+    fac_item16 tile[TILE];
+    const fac_dtype d = (fac_dtype)j->t->dtype;
+    const int64_t item = (int64_t)fac__dtype_size(d), step = fac__nest_step(&j->nest, 0) * item;
+    const char *data = fac__data(j->t);
+    int64_t total = 0;
+    fac_cursor c;
+    fac__nest_seek(&j->nest, 1, begin, &c);
+    for (int64_t n; begin < end; begin += n, bits += TILE / 64) {
+        n = fac__min(TILE, end - begin);
+        for (int64_t i = 0, run; i < n; i += run) {
+            run = fac__min(fac__nest_run(&j->nest, &c), n - i);
+            fac__items_copy((size_t)item, (char *)tile + i * item, item, data + c.offset[0] * item, step, run);
+            fac__nest_advance(&j->nest, 1, run, &c);
+        }
+        total += FAC_ISA_PICK(fac__nonzero_bits)(bits, tile, d, n);
+    }
+    return total;
+}
+
+static fac_status count_part(void *context, int64_t begin, int64_t end) {
+    const nonzero_job *j = context;
+    const fac_dtype d = (fac_dtype)j->t->dtype;
+    for (int64_t p = begin; p < end; p++) {
+        const int64_t first = p * PART, last = fac__min(first + PART, j->t->numel);
+        uint64_t *bits = j->bits + first / 64;
+        if (j->nest.ndim == 0 || (j->nest.ndim == 1 && j->nest.stride[0][0] == 1))
+            j->counts[p] = FAC_ISA_PICK(fac__nonzero_bits)(
+                bits, (const char *)fac__data(j->t) + (size_t)first * fac__dtype_size(d), d, last - first);
+        else
+            j->counts[p] = bits_of_strided(j, bits, first, last);
+    }
+    return FAC_OK;
+}
+
+/* The row of the last dimension that holds an element. */
+typedef struct row_place {
+    int64_t begin, end;
+    int64_t outer[FAC_MAX_DIMS]; /* its position in all dimensions but the last */
+} row_place;
+
+/* Moves to the row that holds element `at`, which lies behind the present one. */
+static void enter_row(const fac_tensor *t, row_place *r, int64_t at) {
+    const int last = t->ndim - 1;
+    const int64_t width = t->sizes[last];
+    if (r->end && at < r->end + width) { /* the next */
+        r->begin = r->end;
+        r->end += width;
+        for (int d = last - 1; d >= 0 && ++r->outer[d] == t->sizes[d]; d--) r->outer[d] = 0;
+        return;
+    }
+    int64_t row = at / width;
+    r->begin = row * width;
+    r->end = r->begin + width;
     for (int d = last - 1; d >= 0; d--) {
-        w->outer[d] = row % w->t->sizes[d];
-        row /= w->t->sizes[d];
+        r->outer[d] = row % t->sizes[d];
+        row /= t->sizes[d];
     }
 }
 
-static void write_positions(void *context, int64_t first, const int64_t *flags, int64_t n) {
-    position_writer *w = context;
-    int last = w->t->ndim - 1;
-    if (last < 0) return; /* without dimensions there is nothing to say where */
-    for (int64_t i = 0; i < n; i++) {
-        if (!flags[i]) continue;
-        if (first + i >= w->row_end) enter_row(w, first + i);
-        for (int d = 0; d < last; d++) w->next[d] = w->outer[d];
-        w->next[last] = first + i - w->row_begin;
-        w->next += last + 1;
-    }
+/* Writes the positions of a part, from the k-th of all on. */
+static void write_positions(const nonzero_job *j, int64_t part, int64_t k) {
+    const int last = j->t->ndim - 1;
+    const int64_t words = (fac__min((part + 1) * PART, j->t->numel) + 63) / 64;
+    row_place r = {0};
+    int64_t *to = j->out + k * j->row, *const stop = j->out + j->limit * j->row;
+    for (int64_t i = part * (PART / 64); i < words; i++)
+        for (uint64_t word = j->bits[i]; word; word &= word - 1, to += j->row) {
+            if (to == stop) return;
+            const int64_t at = i * 64 + __builtin_ctzll(word);
+            if (at >= r.end) enter_row(j->t, &r, at);
+            for (int d = 0; d < last; d++) to[d * j->column] = r.outer[d];
+            to[last * j->column] = at - r.begin;
+        }
 }
 
-fac_status fac__nonzero(fac_tensor *t, fac_tensor **out) {
-    fac_tensor *rows;
-    int64_t sizes[2] = {0, t->ndim};
-    FAC_TRY(fac__cpu_contiguous(t, &rows));
-    each_tile(rows, count_tile, &sizes[0]);
-    fac_status st = fac__empty(sizes, 2, FAC_I64, t->device, out);
-    if (st == FAC_OK && sizes[0]) {
-        position_writer w = {.t = rows, .next = fac__data(*out)};
-        each_tile(rows, write_positions, &w);
+static fac_status write_part(void *context, int64_t begin, int64_t end) {
+    const nonzero_job *j = context;
+    for (int64_t p = begin; p < end && j->counts[p] < j->limit; p++) {
+        int64_t *to = j->out + j->counts[p], *const stop = j->out + j->limit;
+        if (j->t->ndim != 1 || j->row != 1) {
+            write_positions(j, p, j->counts[p]);
+            continue;
+        }
+        const int64_t words = (fac__min((p + 1) * PART, j->t->numel) + 63) / 64;
+        for (int64_t i = p * (PART / 64); i < words && to < stop; i++)
+            for (uint64_t word = j->bits[i]; word && to < stop; word &= word - 1)
+                *to++ = i * 64 + __builtin_ctzll(word);
     }
-    fac__unref(rows);
+    return FAC_OK;
+}
+
+/* Whether elements are read as they lie: if those of a row are further apart than rows, a copy reads less memory. */
+static bool reads_in_place(const fac_nest *nest) {
+    const int64_t step = llabs(fac__nest_step(nest, 0));
+    for (int d = 1; d < nest->ndim; d++)
+        if (llabs(nest->stride[0][d]) < step) return false;
+    return true;
+}
+
+static void nonzero_nest(nonzero_job *j) {
+    const int64_t *strides[1] = {j->t->strides};
+    fac__nest_build(&j->nest, j->t->sizes, j->t->ndim, UINT64_MAX, 1, strides, true);
+}
+
+/* As fac__nonzero_positions, of a tensor that is read as it lies. `size` < 0: as many as there are. */
+static fac_status nonzero_of(nonzero_job *j, int64_t size, int64_t fill, bool columns, fac_tensor **out) {
+    const int64_t parts = parts_of(j->t->numel), words = parts * (PART / 64), ndim = j->t->ndim;
+    fac_workspace room = {0};
+    if (parts) FAC_TRY(fac__workspace_take((words + parts) * (int64_t)sizeof(int64_t), &room));
+    j->bits = (uint64_t *)(void *)room.at;
+    j->counts = (int64_t *)(void *)room.at + words;
+    if (parts) (void)fac__parallel_for(0, parts, 1, count_part, j); /* fails for nothing */
+    const int64_t found = sums_before(j->counts, parts), rows = size < 0 ? found : size;
+    fac_status st =
+        fac__empty(columns ? FAC_INTS(ndim, rows).v : FAC_INTS(rows, ndim).v, 2, FAC_I64, j->t->device, out);
+    if (st == FAC_OK && ndim) { /* without dimensions there is nothing to say where */
+        j->out = fac__data(*out);
+        j->row = columns ? 1 : ndim;
+        j->column = columns ? rows : 1;
+        j->limit = fac__min(rows, found);
+        if (j->limit) (void)fac__parallel_for(0, parts, 1, write_part, j);
+        for (int64_t i = j->limit * ndim; i < rows * ndim; i++) j->out[i] = fill; /* rows only */
+    }
+    if (parts) fac__workspace_give(room);
     return st;
 }
 
+static fac_status nonzero_sized(fac_tensor *t, int64_t size, int64_t fill, bool columns, fac_tensor **out) {
+    fac_tensor *rows = t;
+    nonzero_job j = {.t = t};
+    nonzero_nest(&j);
+    const bool copied = !reads_in_place(&j.nest);
+    if (copied) {
+        FAC_TRY(fac__cpu_contiguous(t, &rows));
+        j.t = rows;
+        nonzero_nest(&j);
+    }
+    fac_status st = nonzero_of(&j, size, fill, columns, out);
+    if (copied) fac__unref(rows);
+    return st;
+}
+
+fac_status fac__nonzero_columns(fac_tensor *t, fac_tensor **out) { return nonzero_sized(t, -1, 0, true, out); }
+
 fac_status nonzero_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor **out) {
     (void)c;
-    return fac__nonzero(self, out);
+    return nonzero_sized(self, -1, 0, false, out);
+}
+
+static fac_status check_size(int64_t size) {
+    FAC_CHECK(size >= 0, FAC_ERR_ARGUMENT, "'size' must be an non-negative integer, got %lld", (long long)size);
+    return FAC_OK;
+}
+
+fac_status nonzero_static_cpu(const fac_call_info *c, fac_tensor *self, int64_t size, int64_t fill_value,
+                              fac_tensor **out) {
+    (void)c;
+    FAC_TRY(check_size(size));
+    return nonzero_sized(self, size, fill_value, false, out);
+}
+
+fac_status nonzero_static_meta(const fac_call_info *c, fac_tensor *self, int64_t size, int64_t fill_value,
+                               fac_tensor **out) {
+    (void)c, (void)fill_value;
+    FAC_TRY(check_size(size));
+    return fac__empty(FAC_INTS(size, self->ndim).v, 2, FAC_I64, self->device, out);
 }
 
 static fac_status depends_on_data(void) {
@@ -97,6 +225,10 @@ typedef struct masked_walk {
     size_t item;
     char *data;
     const uint8_t *mask;
+    fac_workspace room;
+    int64_t *before, total; /* how many flags are set before each part, and in all */
+    char *list;             /* as many elements, packed */
+    bool unpack;
 } masked_walk;
 
 static void walk_begin(const fac_tensor *t, const fac_tensor *mask, masked_walk *w) {
@@ -110,17 +242,38 @@ static void walk_begin(const fac_tensor *t, const fac_tensor *mask, masked_walk 
     w->mask = fac__data(mask);
 }
 
-static int64_t count_true(const masked_walk *w) {
-    int64_t total = 0, step = fac__nest_step(&w->nest, 1);
-    fac_cursor c;
-    fac__nest_seek(&w->nest, 2, 0, &c);
-    for (int64_t i = 0, n; i < w->nest.count; i += n) {
-        n = fac__nest_run(&w->nest, &c);
-        if (step == 1) total += FAC_ISA_PICK(fac__count_true)(w->mask + c.offset[1], n);
-        for (int64_t k = 0; step != 1 && k < n; k++) total += w->mask[c.offset[1] + k * step] != 0;
-        fac__nest_advance(&w->nest, 2, n, &c);
+static fac_status count_true_part(void *context, int64_t begin, int64_t end) {
+    const masked_walk *w = context;
+    const int64_t step = fac__nest_step(&w->nest, 1);
+    for (int64_t p = begin; p < end; p++) {
+        int64_t total = 0;
+        const int64_t last = fac__min((p + 1) * PART, w->nest.count);
+        fac_cursor c;
+        fac__nest_seek(&w->nest, 2, p * PART, &c);
+        for (int64_t i = p * PART, n; i < last; i += n) {
+            n = fac__min(fac__nest_run(&w->nest, &c), last - i);
+            if (step == 1) total += FAC_ISA_PICK(fac__count_true)(w->mask + c.offset[1], n);
+            for (int64_t k = 0; step != 1 && k < n; k++) total += w->mask[c.offset[1] + k * step] != 0;
+            fac__nest_advance(&w->nest, 2, n, &c);
+        }
+        w->before[p] = total;
     }
-    return total;
+    return FAC_OK;
+}
+
+/* Counts what is true, in all and before each part. What it takes is given back by walk_end. */
+static fac_status walk_count(masked_walk *w) {
+    const int64_t parts = parts_of(w->nest.count);
+    if (!parts) return FAC_OK;
+    FAC_TRY(fac__workspace_take(parts * (int64_t)sizeof(int64_t), &w->room));
+    w->before = (int64_t *)(void *)w->room.at;
+    (void)fac__parallel_for(0, parts, 1, count_true_part, w); /* fails for nothing */
+    w->total = sums_before(w->before, parts);
+    return FAC_OK;
+}
+
+static void walk_end(masked_walk *w) {
+    if (w->before) fac__workspace_give(w->room);
 }
 
 static int64_t move_plain(const masked_walk *w, char *list, int64_t room, char *at, const uint8_t *mask, int64_t n,
@@ -150,16 +303,29 @@ static int64_t move_run(const masked_walk *w, char *list, int64_t room, const fa
     return moved;
 }
 
-/* Moves elements between where the mask is true and a packed list of `total`: into it, or out of it if `unpack`. */
-static void move_true(const masked_walk *w, char *list, int64_t total, bool unpack) {
-    fac_cursor c;
-    fac__nest_seek(&w->nest, 2, 0, &c);
-    int64_t moved = 0;
-    for (int64_t i = 0, n; i < w->nest.count; i += n) {
-        n = fac__nest_run(&w->nest, &c);
-        moved += move_run(w, list + moved * (int64_t)w->item, total - moved, &c, n, unpack);
-        fac__nest_advance(&w->nest, 2, n, &c);
+static fac_status move_part(void *context, int64_t begin, int64_t end) {
+    const masked_walk *w = context;
+    const int64_t parts = parts_of(w->nest.count);
+    for (int64_t p = begin; p < end; p++) {
+        const int64_t last = fac__min((p + 1) * PART, w->nest.count);
+        const int64_t stop = p + 1 < parts ? w->before[p + 1] : w->total;
+        int64_t moved = w->before[p];
+        fac_cursor c;
+        fac__nest_seek(&w->nest, 2, p * PART, &c);
+        for (int64_t i = p * PART, n; i < last && moved < stop; i += n) {
+            n = fac__min(fac__nest_run(&w->nest, &c), last - i);
+            moved += move_run(w, w->list + moved * (int64_t)w->item, stop - moved, &c, n, w->unpack);
+            fac__nest_advance(&w->nest, 2, n, &c);
+        }
     }
+    return FAC_OK;
+}
+
+/* Moves elements between where the mask is true and a packed list: into it, or out of it if `unpack`. */
+static void move_true(masked_walk *w, char *list, bool unpack) {
+    w->list = list;
+    w->unpack = unpack;
+    if (w->total) (void)fac__parallel_for(0, parts_of(w->nest.count), 1, move_part, w); /* fails for nothing */
 }
 
 static fac_status check_select(const fac_tensor *self, const fac_tensor *mask, masked_walk *w) {
@@ -168,15 +334,27 @@ static fac_status check_select(const fac_tensor *self, const fac_tensor *mask, m
     return fac__broadcast(self->sizes, self->ndim, mask->sizes, mask->ndim, w->sizes, &w->ndim);
 }
 
+/* The elements of self where the mask is true, its sizes being those of w. */
+static fac_status select_true(masked_walk *w, const fac_tensor *self, const fac_tensor *mask, fac_tensor **out) {
+    walk_begin(self, mask, w);
+    FAC_TRY(walk_count(w));
+    fac_status st = fac__empty(&w->total, 1, (fac_dtype)self->dtype, self->device, out);
+    if (st == FAC_OK) move_true(w, fac__data(*out), false);
+    walk_end(w);
+    return st;
+}
+
 fac_status masked_select_cpu(const fac_call_info *c, fac_tensor *self, fac_tensor *mask, fac_tensor **out) {
     (void)c;
-    masked_walk w;
+    masked_walk w = {0};
     FAC_TRY(check_select(self, mask, &w));
-    walk_begin(self, mask, &w);
-    int64_t n = count_true(&w);
-    FAC_TRY(fac__empty(&n, 1, (fac_dtype)self->dtype, self->device, out));
-    if (n) move_true(&w, fac__data(*out), n, false);
-    return FAC_OK;
+    return select_true(&w, self, mask, out);
+}
+
+fac_status fac__take_true(const fac_tensor *self, const fac_tensor *mask, fac_tensor **out) {
+    masked_walk w = {.ndim = self->ndim};
+    memcpy(w.sizes, self->sizes, self->ndim * sizeof *w.sizes);
+    return select_true(&w, self, mask, out);
 }
 
 fac_status masked_select_meta(const fac_call_info *c, fac_tensor *self, fac_tensor *mask, fac_tensor **out) {
@@ -191,13 +369,19 @@ fac_status masked_scatter_cpu(fac_structured *s, fac_tensor *self, fac_tensor *m
     masked_walk w = {.ndim = out->ndim};
     memcpy(w.sizes, out->sizes, out->ndim * sizeof *w.sizes);
     walk_begin(out, mask, &w);
-    int64_t n = count_true(&w);
-    FAC_CHECK(n <= source->numel, FAC_ERR_SHAPE,
-              "expected self and source to have same number of elements: the mask has %lld trues, source %lld elements",
-              (long long)n, (long long)source->numel);
-    FAC_TRY(fac__cpu_contiguous(source, &list));
-    fac_status st = out == self ? FAC_OK : fac__cpu_copy(out, self);
-    if (st == FAC_OK && n) move_true(&w, fac__data(list), n, true);
-    fac__unref(list);
+    FAC_TRY(walk_count(&w));
+    fac_status st = FAC_OK;
+    if (w.total > source->numel)
+        st = FAC_FAIL(
+            FAC_ERR_SHAPE,
+            "expected self and source to have same number of elements: the mask has %lld trues, source %lld elements",
+            (long long)w.total, (long long)source->numel);
+    if (st == FAC_OK) st = fac__cpu_contiguous(source, &list);
+    if (st == FAC_OK) {
+        if (out != self) st = fac__cpu_copy(out, self);
+        if (st == FAC_OK) move_true(&w, fac__data(list), true);
+        fac__unref(list);
+    }
+    walk_end(&w);
     return st;
 }

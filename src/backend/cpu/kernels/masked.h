@@ -4,11 +4,16 @@
 
 #include "backend/cpu/cpu.h"
 
-/* Owned int64 [count, ndim]: positions of the elements that are not zero, row-major. */
-fac_status fac__nonzero(fac_tensor *t, fac_tensor **out);
+/* Owned int64 [ndim, count]: positions of the elements that are not zero, in row-major order. */
+fac_status fac__nonzero_columns(fac_tensor *t, fac_tensor **out);
+/* Owned vector of the elements where a mask of self's shape, of one byte each, is not zero. */
+fac_status fac__take_true(const fac_tensor *self, const fac_tensor *mask, fac_tensor **out);
 
 /* ---- inner loops (masked.isa.c): n elements of `item` bytes and their flags, side by side ---------------------------- */
 
+/* A bit for each of n elements that lie side by side, the lowest first: whether it is not zero. Bits after the n-th, up to a multiple
+   of 64, are zero. Returns how many are set. */
+FAC_ISA_DECLARE(int64_t, fac__nonzero_bits, (uint64_t * bits, const void *src, fac_dtype d, int64_t n));
 /* How many flags are set. */
 FAC_ISA_DECLARE(int64_t, fac__count_true, (const uint8_t *mask, int64_t n));
 /* Writes the elements whose flags are set to `list`, which has room for at least as many. Returns how many. */

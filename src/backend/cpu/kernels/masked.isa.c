@@ -3,6 +3,83 @@
 #include "backend/cpu/kernels/masked.h"
 #include "backend/cpu/kernels/items.h"
 #include "backend/cpu/simd.h"
+#include <string.h>
+
+/* 64 flags, 0 or 1 each, as bits: a product moves those of 8 bytes side by side. */
+static inline uint64_t bits_of(const uint8_t *flags) {
+#if FAC_ISA_LEVEL >= 2
+    const __m512i v = _mm512_loadu_si512(flags);
+    return _mm512_test_epi8_mask(v, v);
+#else
+    uint64_t bits = 0;
+    for (int k = 0; k < 8; k++) {
+        uint64_t part = 0;
+        for (int i = 0; i < 8; i++) part |= (uint64_t)flags[8 * k + i] << (8 * i);
+        bits |= ((part * UINT64_C(0x0102040810204080)) >> 56) << (8 * k);
+    }
+    return bits;
+#endif
+}
+
+/* Flags of n elements, whose type is T. Comparisons are of values: a zero's sign does not count. */
+#define FLAGS(T, NOT_ZERO)                  \
+    do {                                    \
+        const T *s_ = src;                  \
+        for (int64_t i = 0; i < n; i++) {   \
+            const T x = s_[i];              \
+            flags[i] = (uint8_t)(NOT_ZERO); \
+        }                                   \
+    } while (0)
+typedef struct flag_pair32 {
+    float re, im;
+} flag_pair32;
+typedef struct flag_pair64 {
+    double re, im;
+} flag_pair64;
+static inline void flags_of(uint8_t *flags, const void *src, fac_dtype d, int64_t n) {
+    switch (fac__dtype_size(d)) {
+    case 1: FLAGS(uint8_t, x != 0); break;
+    case 2:
+        if (d == FAC_I16)
+            FLAGS(uint16_t, x != 0);
+        else
+            FLAGS(uint16_t, (x & 0x7fff) != 0);
+        break;
+    case 4:
+        if (d == FAC_F32)
+            FLAGS(float, x != 0);
+        else
+            FLAGS(uint32_t, x != 0);
+        break;
+    case 8:
+        if (d == FAC_F64)
+            FLAGS(double, x != 0);
+        else if (d == FAC_C64)
+            FLAGS(flag_pair32, (x.re != 0) | (x.im != 0));
+        else
+            FLAGS(uint64_t, x != 0);
+        break;
+    default: FLAGS(flag_pair64, (x.re != 0) | (x.im != 0)); break;
+    }
+}
+
+int64_t FAC_ISA_NAME(fac__nonzero_bits)(uint64_t *bits, const void *src, fac_dtype d, int64_t n) {
+    enum { TILE = 512 };
+    uint8_t flags[TILE];
+    const char *from = src;
+    int64_t total = 0;
+    for (int64_t i = 0; i < n; i += TILE, from += TILE * (int64_t)fac__dtype_size(d)) {
+        const int64_t m = n - i < TILE ? n - i : TILE, words = (m + 63) / 64;
+        if (m < TILE) memset(flags, 0, sizeof flags);
+        flags_of(flags, from, d, m);
+        for (int64_t k = 0; k < words; k++) {
+            bits[k] = bits_of(flags + 64 * k);
+            total += __builtin_popcountll(bits[k]);
+        }
+        bits += words;
+    }
+    return total;
+}
 
 int64_t FAC_ISA_NAME(fac__count_true)(const uint8_t *mask, int64_t n) {
     int64_t total = 0;

@@ -94,10 +94,16 @@ typedef struct sum_job {
     char *out;
     const char *src;
     const int64_t *index;
-    int64_t n, width, row; /* row: in bytes */
+    int64_t out_rows, n, width, row, item; /* row, item: in bytes */
 } sum_job;
 
-/* Sums [begin, end): cleared, then found in the cache by those rows of src that belong to them. */
+/* Brings a row of sums to the cache; the last element may lie in one more line. */
+static void fetch(const char *at, int64_t bytes) {
+    enum { LINE = 64 };
+    for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(at + i, 1);
+}
+
+/* The sums of rows [begin, end): cleared, then found in the cache by those rows of src that belong to them. */
 static fac_status sum_range(void *ctx, int64_t begin, int64_t end) {
     const sum_job *j = ctx;
     memset(j->out + begin * j->row, 0, (size_t)((end - begin) * j->row));
@@ -107,16 +113,43 @@ static fac_status sum_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-/* Every task looks through all indices, so there are few if rows are short. */
+/* The sums of columns [begin, end): src is read in order, and the sums that it next adds to are fetched meanwhile. */
+static fac_status sum_columns(void *ctx, int64_t begin, int64_t end) {
+    enum { AHEAD = 2 }; /* rows */
+    const sum_job *j = ctx;
+    char *const out = j->out + begin * j->item;
+    const char *const src = j->src + begin * j->item;
+    const int64_t bytes = (end - begin) * j->item;
+    if (bytes == j->row)
+        memset(out, 0, (size_t)(j->out_rows * bytes));
+    else
+        for (int64_t i = 0; i < j->out_rows; i++) memset(out + i * j->row, 0, (size_t)bytes);
+    for (int64_t i = 0; i < j->n; i++) {
+        const int64_t to = j->index[i], next = i + AHEAD < j->n ? j->index[i + AHEAD] : -1;
+        if (next >= 0 && next < j->out_rows) fetch(out + next * j->row, bytes);
+        if (to >= 0 && to < j->out_rows)
+            j->run(out, 1, j->index + i, 0, j->width, src + i * j->row, 1, end - begin, FAC_SCATTER_ONE_ROW);
+    }
+    return FAC_OK;
+}
+
+/* Each sum is made in the order of src however work is cut: by columns if each thread has some cache lines of every row. By rows every
+   task looks through all indices, so there are few if rows are short. */
 fac_status fac__sum_rows(fac_dtype dtype, char *out, int64_t out_rows, const char *src, const int64_t *index, int64_t n,
                          int64_t width) {
+    enum { PIECE = 128 }; /* bytes of a row */
     sum_job j = {.run = FAC_ISA_PICK(fac__scatter_pick)(dtype, FAC_SCATTER_ADD),
                  .out = out,
                  .src = src,
                  .index = index,
+                 .out_rows = out_rows,
                  .n = n,
                  .width = width,
-                 .row = width * fac__dtype_size(dtype)};
-    int64_t tasks = fac__min(SUM_TASKS, fac__min(width / 8, (out_rows + n) * width / FAC_GRAIN) + 1);
-    return fac__parallel_for(0, out_rows, out_rows / tasks + 1, sum_range, &j);
+                 .row = width * fac__dtype_size(dtype),
+                 .item = fac__dtype_size(dtype)};
+    const int64_t tasks = fac__min(SUM_TASKS, fac__min(width / 8, (out_rows + n) * width / FAC_GRAIN) + 1);
+    const int64_t piece = PIECE / j.item, threads = fac__parallel_threads(0, tasks, 1);
+    if (width < piece * threads) return fac__parallel_for(0, out_rows, out_rows / tasks + 1, sum_range, &j);
+    const int64_t pieces = fac__div_up(width, piece);
+    return fac__parallel_for(0, width, fac__div_up(pieces, threads) * piece, sum_columns, &j);
 }

@@ -49,6 +49,19 @@ static fac_status converted(fac_tensor *t, fac_dtype dtype, fac_tensor **out) {
     return st;
 }
 
+typedef struct keys_job {
+    fac_dtype dtype;
+    const char *from;
+    uint64_t *to;
+} keys_job;
+
+static fac_status keys_range(void *ctx, int64_t begin, int64_t end) {
+    const keys_job *j = ctx;
+    FAC_ISA_PICK(fac__keys)
+    (j->dtype, j->from + begin * (int64_t)fac__dtype_size(j->dtype), 1, end - begin, 0, j->to + begin);
+    return FAC_OK;
+}
+
 /* Keys of a tensor's elements as of this dtype, row-major; taken in the order of `sorter` within each row of n, if there is one. */
 static fac_status keys_of(fac_tensor *t, fac_dtype dtype, fac_tensor *sorter, int64_t n, uint64_t **out) {
     fac_tensor *rows, *order = NULL;
@@ -56,7 +69,8 @@ static fac_status keys_of(fac_tensor *t, fac_dtype dtype, fac_tensor *sorter, in
     if (!plain) return fac_error();
     fac_status st = converted(t, dtype, &rows);
     if (st == FAC_OK) {
-        FAC_ISA_PICK(fac__keys)(dtype, fac__data(rows), 1, t->numel, 0, plain);
+        keys_job j = {dtype, fac__data(rows), plain};
+        (void)fac__parallel_for(0, t->numel, FAC_GRAIN, keys_range, &j); /* fails for nothing */
         fac__unref(rows);
     }
     if (st == FAC_OK && sorter && t->numel) {
