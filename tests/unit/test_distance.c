@@ -78,12 +78,67 @@ static void check_gradients(fac_dtype d, double p, int how) {
 
 static void gradients_agree_with_norms_of_differences_across_blocks(void **state) {
     (void)state;
-    static const double powers[] = {1, 2, 3};
+    static const double powers[] = {1, 2, 3, INFINITY};
     static const fac_dtype dtypes[] = {FAC_BF16, FAC_F32, FAC_F64};
     fac_manual_seed(7);
     for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
-        for (size_t p = 0; p < FAC_COUNT(powers); p++)
+        for (size_t p = 0; p < FAC_COUNT(powers) - (dtypes[d] == FAC_BF16); p++) /* the largest is rounded in bf16 */
             for (int how = 0; how < 4; how++) check_gradients(dtypes[d], powers[p], how);
+}
+
+/* Pairs of rows weigh what they do in the gradient of cdist with itself, whichever of the two is first. */
+static void pdist_gradients_agree_with_cdist_across_blocks(void **state) {
+    (void)state;
+    static const int64_t rows[] = {2, 15, 64, 65, 150};
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64};
+    for (size_t i = 0; i < FAC_COUNT(rows) * FAC_COUNT(dtypes); i++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_randn(FAC_SHAPE(rows[i / 2], 9), .dtype = dtypes[i % 2]), *y = fac_clone(x);
+        fac_set_requires_grad(x, true), fac_set_requires_grad(y, true);
+        fac_tensor *pairs = fac_pdist(x), *all = fac_cdist(y, fac_detach(y));
+        assert_ok(fac_backward(pairs, .gradient = fac_detach(pairs)));
+        assert_ok(fac_backward(all, .gradient = fac_detach(all)));
+        assert_true(fac_allclose(fac_grad_of(x), fac_grad_of(y), .rtol = 1e-4, .atol = 1e-4));
+    }
+}
+
+/* An infinite gradient flows to the coordinate that is the distance only; a coordinate that is no number gives nothing. */
+static void gradients_of_the_largest_difference_stay_where_it_is(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_set_requires_grad(fac_tensor_from((const float[]){1, 5, -2}, FAC_F32, FAC_INTS(1, 3)), true);
+    fac_tensor *w = fac_full(FAC_SHAPE(1, 1), INFINITY);
+    assert_ok(fac_backward(fac_cdist(x, fac_zeros(FAC_SHAPE(1, 3)), .p = INFINITY), .gradient = w));
+    double g[3];
+    assert_ok(fac_tensor_read(fac_grad_of(x), FAC_F64, g, 3));
+    assert_true(g[0] == 0 && isinf(g[1]) && g[2] == 0);
+}
+
+/* Few points of many coordinates meet in vectors along these. */
+static void check_lines(fac_dtype d, double p, int64_t n, int64_t m, int64_t depth) {
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_randn(FAC_SHAPE(2, n, depth), .dtype = d), *y = fac_randn(FAC_SHAPE(m, depth), .dtype = d);
+    fac_tensor *a = fac_to_dtype(x, FAC_F64), *b = fac_to_dtype(y, FAC_F64);
+    fac_tensor *want = fac_linalg_vector_norm(fac_sub(fac_unsqueeze(a, 2), fac_unsqueeze(b, 0)), .ord = p, .dim = -1);
+    fac_tensor *got = fac_to_dtype(fac_cdist(x, y, .p = p), FAC_F64);
+    assert_true(fac_allclose(got, want, .rtol = 1e-5, .atol = 0));
+    fac_tensor *own = fac_cdist(y, y, .p = p), *pairs = fac_triu_indices(m, m, .offset = 1);
+    own = fac_gather(fac_index_select(own, 0, fac_select(pairs, 0, 0)), 1, fac_unsqueeze(fac_select(pairs, 0, 1), 1));
+    assert_true(fac_allclose(fac_pdist(y, .p = p), fac_squeeze_dim(own, 1), .rtol = 1e-5, .atol = 0));
+    assert_no_error();
+    assert_ok(fac_fill_(fac_narrow(fac_select(y, 0, 0), 0, depth - 2, 1), FAC_SCALAR(NAN)) ? FAC_OK : FAC_ERR_ARGUMENT);
+    assert_true(isnan(fac_item(fac_select(fac_pdist(y, .p = p), 0, 0))));
+}
+
+static void few_points_of_many_coordinates_have_their_distances(void **state) {
+    (void)state;
+    static const double powers[] = {0, 1, 2, INFINITY};
+    static const int64_t sizes[][3] = {{1, 9, 128}, {3, 40, 300}, {50, 2, 135}, {5, 8, 4099}};
+    for (size_t i = 0; i < FAC_COUNT(sizes) * FAC_COUNT(powers); i++) {
+        const int64_t *n = sizes[i / FAC_COUNT(powers)];
+        check_lines(FAC_F32, powers[i % FAC_COUNT(powers)], n[0], n[1], n[2]);
+        check_lines(FAC_F64, powers[i % FAC_COUNT(powers)], n[0], n[1], n[2]);
+    }
 }
 
 static void shapes_that_do_not_fit_are_refused(void **state) {
@@ -126,4 +181,7 @@ FAC_TEST_MAIN(FAC_TEST(points_without_coordinates_are_at_distance_zero),
               FAC_TEST(distance_second_gradients_agree_with_differences), FAC_TEST(distances_have_their_closed_forms),
               FAC_TEST(gradient_of_a_zero_distance_is_zero),
               FAC_TEST(gradients_agree_with_norms_of_differences_across_blocks),
+              FAC_TEST(pdist_gradients_agree_with_cdist_across_blocks),
+              FAC_TEST(gradients_of_the_largest_difference_stay_where_it_is),
+              FAC_TEST(few_points_of_many_coordinates_have_their_distances),
               FAC_TEST(shapes_that_do_not_fit_are_refused))

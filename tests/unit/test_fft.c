@@ -555,19 +555,35 @@ static void transforms_lie_as_what_is_transformed(void **state) {
     assert_no_error();
 }
 
-FAC_TEST_MAIN(FAC_TEST(S239_fft_is_its_definition_at_every_length),
-              FAC_TEST(S239_transforms_of_real_numbers_are_the_definition_at_every_length),
-              FAC_TEST(S239_long_lines_are_transformed),
-              FAC_TEST(S239_fft_of_several_dimensions_is_one_after_the_other),
-              FAC_TEST(S239_norms_scale_by_the_number_of_points), FAC_TEST(S239_sizes_cut_or_fill_with_zeros),
-              FAC_TEST(S239_any_layout_is_read_and_written), FAC_TEST(one_impulse_has_a_flat_spectrum_exactly),
-              FAC_TEST(a_line_that_is_not_finite_spoils_no_other),
-              FAC_TEST(tensors_without_elements_have_empty_transforms),
-              FAC_TEST(bits_are_the_same_for_any_number_of_threads), FAC_TEST(S239_gradients_agree_with_differences),
-              FAC_TEST(S239_second_gradients_agree_with_differences), FAC_TEST(arguments_that_do_not_fit_are_refused),
-              FAC_TEST(inner_operators_check_what_they_are_given), FAC_TEST(plans_are_kept_within_a_bound),
-              FAC_TEST(transforms_survive_every_failed_allocation), FAC_TEST(windows_have_their_closed_forms),
-              FAC_TEST(windows_refuse_integers_and_negative_lengths),
-              FAC_TEST(S239_frequencies_are_those_of_the_points),
-              FAC_TEST(stft_is_the_transform_of_each_windowed_frame), FAC_TEST(istft_gives_the_signal_back),
-              FAC_TEST(frames_that_do_not_fit_are_refused), FAC_TEST(transforms_lie_as_what_is_transformed))
+/* Images that fit in a cache are transformed one after the other: the same numbers as of one dimension after the other. */
+static void transforms_of_images_are_those_of_their_dimensions(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = fac_randn(FAC_SHAPE(2, 23, 64, 96)), *lines = fac_fft_rfft(x), *want = fac_fft_fft(lines, .dim = 2);
+    fac_tensor *strided = fac_transpose(fac_contiguous(fac_transpose(x, 1, 3)), 1, 3);
+    assert_true(fac_equal(fac_view_as_real(fac_fft_rfft2(x)), fac_view_as_real(want)));
+    assert_true(
+        fac_allclose(fac_view_as_real(fac_fft_rfft2(strided)), fac_view_as_real(want), .rtol = 0, .atol = 1e-3));
+    fac_tensor *both = fac_fft_fftn(want, .dims = FAC_INTS(1, 2, 3));
+    fac_tensor *each = fac_fft_fft(fac_fft_fft(fac_fft_fft(want), .dim = 2), .dim = 1);
+    assert_true(fac_equal(fac_view_as_real(both), fac_view_as_real(each)));
+    fac_tensor *back = fac_fft_irfft2(want);
+    assert_true(fac_allclose(back, x, .rtol = 0, .atol = 1e-5));
+    assert_true(fac_equal(back, fac_fft_irfft2(fac_clone(want))));
+    assert_no_error();
+}
+
+FAC_TEST_MAIN(
+    FAC_TEST(transforms_of_images_are_those_of_their_dimensions), FAC_TEST(S239_fft_is_its_definition_at_every_length),
+    FAC_TEST(S239_transforms_of_real_numbers_are_the_definition_at_every_length),
+    FAC_TEST(S239_long_lines_are_transformed), FAC_TEST(S239_fft_of_several_dimensions_is_one_after_the_other),
+    FAC_TEST(S239_norms_scale_by_the_number_of_points), FAC_TEST(S239_sizes_cut_or_fill_with_zeros),
+    FAC_TEST(S239_any_layout_is_read_and_written), FAC_TEST(one_impulse_has_a_flat_spectrum_exactly),
+    FAC_TEST(a_line_that_is_not_finite_spoils_no_other), FAC_TEST(tensors_without_elements_have_empty_transforms),
+    FAC_TEST(bits_are_the_same_for_any_number_of_threads), FAC_TEST(S239_gradients_agree_with_differences),
+    FAC_TEST(S239_second_gradients_agree_with_differences), FAC_TEST(arguments_that_do_not_fit_are_refused),
+    FAC_TEST(inner_operators_check_what_they_are_given), FAC_TEST(plans_are_kept_within_a_bound),
+    FAC_TEST(transforms_survive_every_failed_allocation), FAC_TEST(windows_have_their_closed_forms),
+    FAC_TEST(windows_refuse_integers_and_negative_lengths), FAC_TEST(S239_frequencies_are_those_of_the_points),
+    FAC_TEST(stft_is_the_transform_of_each_windowed_frame), FAC_TEST(istft_gives_the_signal_back),
+    FAC_TEST(frames_that_do_not_fit_are_refused), FAC_TEST(transforms_lie_as_what_is_transformed))

@@ -254,7 +254,27 @@ static void maxima_of_innermost_channels_are_those_of_planes(void **state) {
     }
 }
 
-FAC_TEST_MAIN(FAC_TEST(maxima_of_innermost_channels_are_those_of_planes), FAC_TEST(max_pool2d_matches_its_definition),
+/* Windows of many columns of doubles, with equals, infinities and NaN among them, against those of floats, whose loops are others. */
+static void maxima_of_wide_windows_of_doubles_are_those_of_floats(void **state) {
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        FAC_SCOPE(s);
+        fac_tensor *x = fac_round(fac_randn(FAC_SHAPE(3, 4, 50, 77)));
+        if (how == 1) x = fac_masked_fill(x, fac_gt(x, FAC_SCALAR(1)), FAC_SCALAR(-INFINITY));
+        if (how == 2)
+            x = fac_masked_fill(x, fac_gt(fac_randn(FAC_SHAPE(3, 4, 50, 77)), FAC_SCALAR(3)), FAC_SCALAR(NAN));
+        if (how == 1) assert_non_null(fac_fill_(fac_select(x, 0, 1), FAC_SCALAR(-INFINITY)));
+        fac_tensor *y = fac_to_dtype(x, FAC_F64);
+        const fac_adaptive_max_pool2d_result a = fac_adaptive_max_pool2d(x, FAC_INTS(3, 4)),
+                                             b = fac_adaptive_max_pool2d(y, FAC_INTS(3, 4));
+        assert_no_error();
+        assert_true(fac_allclose(fac_to_dtype(a.result0, FAC_F64), b.result0, .rtol = 0, .atol = 0, .equal_nan = true));
+        assert_true(fac_equal(a.result1, b.result1));
+    }
+}
+
+FAC_TEST_MAIN(FAC_TEST(maxima_of_wide_windows_of_doubles_are_those_of_floats),
+              FAC_TEST(maxima_of_innermost_channels_are_those_of_planes), FAC_TEST(max_pool2d_matches_its_definition),
               FAC_TEST(max_pool2d_nan_wins_and_the_first_of_equals),
               FAC_TEST(max_pool_of_padding_alone_is_the_least_value), FAC_TEST(avg_pool2d_matches_its_definition),
               FAC_TEST(pooling_of_other_ranks_agrees), FAC_TEST(pooling_has_gradients_to_second_order),

@@ -654,13 +654,39 @@ static void powsum_adds_powers(void **state) {
         }
 }
 
-FAC_TEST_MAIN(FAC_TEST(folds_of_f32_agree_with_loops), FAC_TEST(folds_of_f64_agree_with_loops),
-              FAC_TEST(folds_of_bf16_agree_with_loops), FAC_TEST(variances_agree_with_loops),
-              FAC_TEST(variance_survives_a_large_mean), FAC_TEST(long_sums_do_not_lose_what_is_added),
-              FAC_TEST(extremes_find_the_first_of_equals), FAC_TEST(extremes_are_those_of_their_doubles),
-              FAC_TEST(argmax_of_all_counts_in_row_major_order), FAC_TEST(nan_wins_every_comparison),
-              FAC_TEST(nan_of_either_sign_wins_in_every_dtype), FAC_TEST(empty_folds_give_identities_or_are_refused),
-              FAC_TEST(hash_tensor_is_the_exclusive_or_of_bits), FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
+/* Extremes along the rows of narrow matrices, with equals and NaN, are those along lines of the transposed one. */
+static void extremes_of_narrow_columns_are_those_of_lines(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_BF16, FAC_I32, FAC_I64};
+    static const int64_t widths[] = {2, 3, 8, 31, 33}, heights[] = {63, 128, 1001, 5003};
+    for (size_t i = 0; i < FAC_COUNT(dtypes) * FAC_COUNT(widths) * FAC_COUNT(heights); i++) {
+        FAC_SCOPE(s);
+        const fac_dtype d = dtypes[i % 5];
+        const int64_t w = widths[i / 5 % 5], n = heights[i / 25];
+        fac_tensor *x = fac_round(fac_randn(FAC_SHAPE(n, w)));
+        if (!fac_dtype_is_floating(d))
+            x = fac_mul(x, FAC_SCALAR(3));
+        else
+            x = fac_masked_fill(x, fac_gt(fac_randn(FAC_SHAPE(n, w)), FAC_SCALAR(3)), FAC_SCALAR(NAN));
+        x = fac_to_dtype(x, d);
+        fac_tensor *y = fac_contiguous(fac_t(x));
+        const fac_max_dim_result a = fac_max_dim(x, 0), b = fac_max_dim(y, 1);
+        const fac_min_dim_result e = fac_min_dim(x, 0), f = fac_min_dim(y, 1);
+        assert_no_error();
+        assert_true(fac_equal(a.indices, b.indices) && fac_equal(e.indices, f.indices));
+        assert_true(fac_allclose(fac_to_dtype(a.values, FAC_F64), fac_to_dtype(b.values, FAC_F64), .equal_nan = true));
+        assert_true(fac_allclose(fac_to_dtype(e.values, FAC_F64), fac_to_dtype(f.values, FAC_F64), .equal_nan = true));
+    }
+}
+
+FAC_TEST_MAIN(FAC_TEST(extremes_of_narrow_columns_are_those_of_lines), FAC_TEST(folds_of_f32_agree_with_loops),
+              FAC_TEST(folds_of_f64_agree_with_loops), FAC_TEST(folds_of_bf16_agree_with_loops),
+              FAC_TEST(variances_agree_with_loops), FAC_TEST(variance_survives_a_large_mean),
+              FAC_TEST(long_sums_do_not_lose_what_is_added), FAC_TEST(extremes_find_the_first_of_equals),
+              FAC_TEST(extremes_are_those_of_their_doubles), FAC_TEST(argmax_of_all_counts_in_row_major_order),
+              FAC_TEST(nan_wins_every_comparison), FAC_TEST(nan_of_either_sign_wins_in_every_dtype),
+              FAC_TEST(empty_folds_give_identities_or_are_refused), FAC_TEST(hash_tensor_is_the_exclusive_or_of_bits),
+              FAC_TEST(zero_dim_tensors_accept_dim_0_and_minus_1),
               FAC_TEST(dims_and_dtypes_that_do_not_fit_are_refused), FAC_TEST(integer_sums_are_int64_and_wrap),
               FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops),
               FAC_TEST(running_logarithms_of_doubles_are_those_of_wider_sums),

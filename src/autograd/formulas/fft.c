@@ -6,24 +6,30 @@ fac_tensor *fft_c2c_grad(fac_tensor *grad, fac_ints dim, int64_t normalization, 
     return fac__s__fft_c2c(grad, dim, normalization, !forward);
 }
 
-/* t with zeros behind, up to the size that dimension dim has in `sizes`. */
-static fac_tensor *extended(fac_tensor *t, int64_t dim, fac_ints sizes) {
-    int64_t pad[2 * FAC_MAX_DIMS] = {0}, d;
-    if (!t || fac__wrap_dim(dim, t->ndim, &d) != FAC_OK || t->sizes[d] == sizes.v[d]) return t;
-    const int64_t from_last = t->ndim - 1 - d;
-    pad[2 * from_last + 1] = sizes.v[d] - t->sizes[d];
-    return fac__s_constant_pad_nd(t, (fac_ints){pad, 2 * (size_t)from_last + 2}, fac_scalar_i_(0));
+/* Half of a spectrum with the points that stand for their mirror images too, `count` from the second on of dimension d, multiplied. By
+   its parts: devices without complex arithmetic have it too. */
+static fac_tensor *inner_times(fac_tensor *half, int64_t d, int64_t count, double by) {
+    fac_tensor *parts = fac__s_view_as_real(fac__s_resolve_conj(half));
+    if (!parts || count <= 0) return parts ? half : NULL;
+    const int64_t after = half->sizes[d] - 1 - count, rows[3] = {1, count, after};
+    fac_tensor *runs[3];
+    for (int i = 0; i < 3; i++)
+        runs[i] = fac__s_new_full(parts, FAC_INTS(rows[i], 2), fac_scalar_f_(i == 1 ? by : 1), FAC_DTYPE_DEFAULT,
+                                  FAC_STRIDED, (fac_device){0}, (fac_opt_num){0});
+    int64_t shape[FAC_MAX_DIMS];
+    for (int i = 0; i < parts->ndim; i++) shape[i] = i == d || i == parts->ndim - 1 ? parts->sizes[i] : 1;
+    fac_tensor *factors = fac__s_view(fac__s_cat((fac_tensors){runs, 3}, 0), (fac_ints){shape, (size_t)parts->ndim});
+    return fac__s_view_as_complex(fac__s_mul_Tensor(parts, factors));
 }
 
-/* The points that were left out had no gradient. The edge takes the real part. */
+/* The points that were left out had no gradient, and the edge takes the real part: the inverse transform that takes them for mirror
+   images gives twice what the others give. */
 fac_tensor *fft_r2c_grad(fac_tensor *grad, fac_ints dim, int64_t normalization, bool onesided, fac_ints sizes) {
-    fac_tensor *all = onesided ? extended(grad, dim.v[dim.n - 1], sizes) : grad;
-    return fac__s_real(fac__s__fft_c2c(all, dim, normalization, false));
-}
-
-/* By its parts: devices without complex arithmetic have it too. */
-static fac_tensor *doubled(fac_tensor *t) {
-    return t ? fac__s_view_as_complex(scaled_by(fac__s_view_as_real(t), 2)) : NULL;
+    int64_t d;
+    if (!grad || !onesided) return fac__s_real(fac__s__fft_c2c(grad, dim, normalization, false));
+    if (fac__wrap_dim(dim.v[dim.n - 1], grad->ndim, &d) != FAC_OK) return NULL;
+    fac_tensor *half = inner_times(grad, d, sizes.v[d] - grad->sizes[d], 0.5);
+    return fac__s__fft_c2r(half, dim, normalization, sizes.v[d]);
 }
 
 /* A point that stands for its mirror image too counts twice. */
@@ -31,9 +37,5 @@ fac_tensor *fft_c2r_grad(fac_tensor *grad, fac_ints dim, int64_t normalization) 
     fac_tensor *half = fac__s__fft_r2c(grad, dim, normalization, true);
     int64_t d;
     if (!half || fac__wrap_dim(dim.v[dim.n - 1], half->ndim, &d) != FAC_OK) return NULL;
-    const int64_t twice = grad->sizes[d] - half->sizes[d], after = half->sizes[d] - 1 - twice;
-    if (twice <= 0) return half;
-    fac_tensor *parts[3] = {fac__s_narrow(half, d, 0, 1), doubled(fac__s_narrow(half, d, 1, twice)),
-                            after ? fac__s_narrow(half, d, 1 + twice, after) : NULL};
-    return fac__s_cat((fac_tensors){parts, after ? 3 : 2}, d);
+    return inner_times(half, d, grad->sizes[d] - half->sizes[d], 2);
 }

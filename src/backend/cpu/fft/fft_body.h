@@ -540,7 +540,13 @@ static void X(store_few)(const T *x, const VIEW *v, int64_t n, T scale) {
 }
 #endif
 
-/* Lines whose points lie side by side: squares of LANES points go through registers. Returns how many points it did. */
+/* How far from the lines of a group those of the next one lie, if lines are evenly apart. */
+static FAC_ALWAYS_INLINE int64_t X(next_group)(const VIEW *v) {
+    return v->lanes < LANES ? 0 : LANES * ((char *)v->at[1] - (char *)v->at[0]);
+}
+
+/* Lines whose points lie side by side: squares of LANES points go through registers, while the same of the next group is fetched.
+   Returns how many points it did. */
 static int64_t X(load_rows)(T *x, const VIEW *v, int64_t n) {
     int64_t done = 0;
     T *at[LANES];
@@ -551,8 +557,13 @@ static int64_t X(load_rows)(T *x, const VIEW *v, int64_t n) {
     }
 #endif
     for (int lane = 0; lane < LANES; lane++) at[lane] = v->at[lane < v->lanes ? lane : 0];
+    const int64_t ahead = X(next_group)(v);
     for (int64_t i; (i = X(next_square)(done, n)) >= 0; done = i + LANES) {
         VT re[LANES], im[LANES];
+        for (int lane = 0; lane < LANES; lane++) {
+            __builtin_prefetch((char *)(at[lane] + 2 * i) + ahead, 0, 2);
+            __builtin_prefetch((char *)(at[lane] + 2 * i + LANES) + ahead, 0, 2);
+        }
         X(pairs)(re, im, at, i);
 #pragma GCC unroll 16
         for (int k = 0; k < LANES; k++) X(put)(x, i + k, X(maybe_exchanged)((CV){re[k], im[k]}, v->exchange));
@@ -568,8 +579,13 @@ static int64_t X(store_rows)(const T *x, const VIEW *v, int64_t n, T scale) {
         return n;
     }
 #endif
+    const int64_t ahead = X(next_group)(v);
     for (int64_t i; (i = X(next_square)(done, n)) >= 0; done = i + LANES) {
         VT re[LANES], im[LANES];
+        for (int lane = 0; lane < v->lanes; lane++) {
+            __builtin_prefetch((char *)((T *)v->at[lane] + 2 * i) + ahead, 1, 2);
+            __builtin_prefetch((char *)((T *)v->at[lane] + 2 * i + LANES) + ahead, 1, 2);
+        }
 #pragma GCC unroll 16
         for (int k = 0; k < LANES; k++) {
             const CV a = X(scaled)(X(maybe_exchanged)(X(get)(x, i + k), v->exchange), s);

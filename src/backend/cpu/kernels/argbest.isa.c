@@ -128,12 +128,15 @@ void FAC_ISA_NAME(fac__argbest_rows_f32)(const float *x, int64_t step, int64_t n
         best[k] = wins ? x[k] : best[k];        \
         at[k] = wins ? i : at[k];               \
     }
-#define ARGBEST_COLUMNS(NAME, T, NEW_NAN)                                                                         \
-    void FAC_ISA_NAME(NAME)(const T *x, int64_t i, int64_t n, int sign, T *restrict best, int64_t *restrict at) { \
-        if (sign > 0)                                                                                             \
-            BETTER_COLUMNS((x[k] > best[k]) | (NEW_NAN))                                                          \
-        else                                                                                                      \
-            BETTER_COLUMNS((x[k] < best[k]) | (NEW_NAN))                                                          \
+#define ARGBEST_COLUMNS(NAME, T, NEW_NAN)                                                                             \
+    void FAC_ISA_NAME(NAME)(const T *x, int64_t step, int64_t rows, int64_t i, int64_t n, int sign, T *restrict best, \
+                            int64_t *restrict at) {                                                                   \
+        for (const int64_t end = i + rows; i < end; i++, x += step) {                                                 \
+            if (sign > 0)                                                                                             \
+                BETTER_COLUMNS((x[k] > best[k]) | (NEW_NAN))                                                          \
+            else                                                                                                      \
+                BETTER_COLUMNS((x[k] < best[k]) | (NEW_NAN))                                                          \
+        }                                                                                                             \
     }
 ARGBEST_COLUMNS(fac__argbest_columns_f32, float, (x[k] != x[k]) & (best[k] == best[k]))
 ARGBEST_COLUMNS(fac__argbest_columns_f64, double, (x[k] != x[k]) & (best[k] == best[k]))

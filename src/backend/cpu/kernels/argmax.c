@@ -210,34 +210,71 @@ typedef union strip {
     int64_t i64[STRIP];
 } strip;
 
-static void compare_row(const job *j, const void *row, int64_t i, int64_t w, strip *acc, int64_t *at) {
+/* Compares `rows` rows, `step` elements of the kind apart, the first of which has place i. */
+static void compare_rows(const job *j, const void *x, int64_t step, int64_t rows, int64_t i, int64_t w, strip *acc,
+                         int64_t *at) {
     if (j->kind == FAC_ACC_F32)
-        FAC_ISA_PICK(fac__argbest_columns_f32)(row, i, w, j->sign, acc->f32, at);
+        FAC_ISA_PICK(fac__argbest_columns_f32)(x, step, rows, i, w, j->sign, acc->f32, at);
     else if (j->kind == FAC_ACC_F64)
-        FAC_ISA_PICK(fac__argbest_columns_f64)(row, i, w, j->sign, acc->f64, at);
+        FAC_ISA_PICK(fac__argbest_columns_f64)(x, step, rows, i, w, j->sign, acc->f64, at);
     else
-        FAC_ISA_PICK(fac__argbest_columns_i64)(row, i, w, j->sign, acc->i64, at);
+        FAC_ISA_PICK(fac__argbest_columns_i64)(x, step, rows, i, w, j->sign, acc->i64, at);
+}
+
+/* Elements of the kind at x: there, or converted in the tile. */
+static const void *elements_at(const job *j, const char *x, int64_t step, int64_t n, strip *tile) {
+    if (j->direct && step == 1) return x;
+    fac__tile_load(j->kind, tile, x, j->dtype, step, n);
+    return tile;
+}
+
+/* Narrow rows that follow each other, `rows` of them from place `begin` on, are compared as rows of as many columns as a strip has;
+   of what each column of such a row found, the best is then taken, the first of equals. Returns how many rows it did. */
+static int64_t scan_narrow(const job *j, const char *base, int64_t begin, int64_t rows, int64_t w, strip *acc,
+                           int64_t *at) {
+    const int64_t many = STRIP / w, wide = many * w, turns = rows / many;
+    const int64_t item = (int64_t)fac__acc_size(j->kind);
+    int64_t turn[STRIP] = {0};
+    strip best, tile;
+    for (int64_t t = 0; t < turns; t++) {
+        const void *x = elements_at(j, base + t * wide * j->item, 1, wide, &tile);
+        if (t == 0) memcpy(&best, x, (size_t)wide * fac__acc_size(j->kind));
+        compare_rows(j, x, wide, 1, t, wide, &best, turn);
+    }
+    for (int64_t k = 0; k < w; k++) {
+        int64_t won = k;
+        for (int64_t c = k + w; c < wide; c += w) {
+            const fac_acc_value v = value_at(j->kind, &best, c), top = value_at(j->kind, &best, won);
+            if (beats(j->kind, j->sign, v, top) || (turn[c] < turn[won] && !beats(j->kind, j->sign, top, v))) won = c;
+        }
+        memcpy((char *)acc + k * item, (char *)&best + won * item, (size_t)item);
+        at[k] = begin + turn[won] * many + won / w;
+    }
+    return turns * many;
 }
 
 static void scan_strip(const job *j, const char *base, int64_t begin, int64_t end, int64_t w, strip *acc, int64_t *at) {
     const fac_nest *red = &j->split.reduced;
-    int64_t step = fac__nest_step(&j->split.kept, 0);
+    const int64_t step = fac__nest_step(&j->split.kept, 0), apart = fac__nest_step(red, 0);
+    const bool in_place = j->direct && step == 1;
     fac_cursor c;
-    strip row;
+    strip tile;
     fac__nest_seek(red, 1, begin, &c);
-    for (int64_t i = begin; i < end; i++) {
-        const void *x = base + c.offset[0] * j->item;
-        if (!j->direct || step != 1) {
-            fac__tile_load(j->kind, &row, x, j->dtype, step, w);
-            x = &row;
-        }
-        if (i == begin) {
-            memcpy(acc, x, (size_t)w * fac__acc_size(j->kind));
-            for (int64_t k = 0; k < w; k++) at[k] = begin;
+    for (int64_t i = begin, rows; i < end; i += rows) {
+        const char *here = base + c.offset[0] * j->item;
+        rows = fac__min(fac__nest_run(red, &c), end - i);
+        if (i == begin && step == 1 && apart == w && rows >= 2 * STRIP / w && w <= STRIP / 4) {
+            rows = scan_narrow(j, here, begin, rows, w, acc, at);
         } else {
-            compare_row(j, x, i, w, acc, at);
+            if (!in_place) rows = 1;
+            const void *x = elements_at(j, here, step, w, &tile);
+            if (i == begin) {
+                memcpy(acc, x, (size_t)w * fac__acc_size(j->kind));
+                for (int64_t k = 0; k < w; k++) at[k] = begin;
+            }
+            compare_rows(j, x, apart, rows, i, w, acc, at);
         }
-        fac__nest_advance(red, 1, 1, &c);
+        fac__nest_advance(red, 1, rows, &c);
     }
 }
 

@@ -1,6 +1,7 @@
 /* Distances between points, from their differences, so that nothing cancels. Tasks are blocks of POINTS points of x1; in each, x2 is
    packed strip by strip (STRIP rows side by side, DEPTH coordinates at a time), and every point of the block meets the strip while it
-   lies in a cache. Sums are taken in float (double for float64) in order of the coordinates: results do not depend on threads.
+   lies in a cache. Sums are taken in float (double for float64) in order of the coordinates: results do not depend on threads. Few points
+   of many coordinates meet pair by pair, in vectors along the coordinates.
 
    The gradient takes blocks of BACK_POINTS points of x1 over BACK_ROWS rows of x2 at a time, which stay in a cache, as do the
    gradients and distances of their pairs, converted from wherever they lie; sums go on from block to block in order of x2's rows. pdist
@@ -159,6 +160,32 @@ static void run_block(const distances *j, const fac_cursor *c, int64_t i0, char 
     }
 }
 
+/* Few points of many coordinates: pairs of them, each along its coordinates, in tasks of their own. Rows of x1 are the outer loop. */
+static bool by_lines(const distances *j) {
+    return j->depth >= 128 && (j->n1 < 4 || j->n2 <= 8) && j->metric != FAC_METRIC_POWER;
+}
+
+static fac_status lines_range(void *ctx, int64_t begin, int64_t end) {
+    const distances *j = ctx;
+    const int64_t each = j->n1 * j->n2;
+    for (int64_t pair = begin; pair < end; pair++) {
+        fac_cursor c;
+        fac__nest_seek(&j->batch, 3, pair / each, &c);
+        const int64_t r = pair % each / j->n2, k = pair % each % j->n2;
+        if (j->pairs && k <= r) continue;
+        const char *x = at(j, j->x1, c.offset[1] + r * j->depth), *y = at(j, j->x2, c.offset[2] + k * j->depth);
+        char *out =
+            j->out + (c.offset[0] + (j->pairs ? pair_of(j->n1, r) + k - r - 1 : r * j->n2 + k)) * (int64_t)j->item;
+        if (j->wide)
+            *(double *)(void *)out = FAC_ISA_PICK(fac__distance_line_f64)(j->metric, (const double *)(const void *)x,
+                                                                          (const double *)(const void *)y, j->depth);
+        else
+            *(float *)(void *)out = FAC_ISA_PICK(fac__distance_line_f32)(j->metric, (const float *)(const void *)x,
+                                                                         (const float *)(const void *)y, j->depth);
+    }
+    return FAC_OK;
+}
+
 static int64_t blocks_of(const distances *j) { return fac__div_up(j->n1, POINTS); }
 
 static fac_status forward_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
@@ -177,8 +204,11 @@ static fac_status run_forward(distances *j, fac_tensor *out) {
     fac_tensor *room;
     FAC_TRY(begin_output(out, j, &room));
     j->out = fac__data(room);
-    fac_status st = fac__parallel_for_scratch(0, j->batch.count * blocks_of(j), fac__grain(4 * FAC_GRAIN, work),
-                                              (POINTS + DEPTH) * STRIP * (int64_t)j->item, forward_range, j);
+    fac_status st =
+        by_lines(j)
+            ? fac__parallel_for(0, j->batch.count * j->n1 * j->n2, fac__grain(FAC_GRAIN, j->depth), lines_range, j)
+            : fac__parallel_for_scratch(0, j->batch.count * blocks_of(j), fac__grain(4 * FAC_GRAIN, work),
+                                        (POINTS + DEPTH) * STRIP * (int64_t)j->item, forward_range, j);
     return end_output(st, out, room);
 }
 
@@ -261,17 +291,28 @@ static pair_block load_pairs(const distances *j, pair_values v, int64_t at, int6
 }
 
 /* Values of the pairs of rows [i, i + rows) with columns [c0, c0 + cols), which lie once for both orders; 0 for a row and itself. */
+#define ROW_PAIRS(T)                                                                                                \
+    static void row_pairs_##T(const distances *j, const T *from, int64_t i, int64_t rows, int64_t c0, int64_t cols, \
+                              T *to) {                                                                              \
+        for (int64_t r = i; r < i + rows; r++, to += BACK_ROWS) {                                                   \
+            const int64_t mid = fac__max(c0, fac__min(r, c0 + cols)),                                               \
+                          after = fac__max(c0, fac__min(r + 1, c0 + cols));                                         \
+            for (int64_t c = c0, p = pair_of(j->n1, c0) + r - c0 - 1; c < mid; p += j->n1 - c - 2, c++)             \
+                to[c - c0] = from[p];                                                                               \
+            if (mid < after) to[mid - c0] = 0;                                                                      \
+            const T *beyond = from + pair_of(j->n1, r) + after - r - 1;                                             \
+            for (int64_t c = 0; c < c0 + cols - after; c++) to[after - c0 + c] = beyond[c];                         \
+        }                                                                                                           \
+    }
+ROW_PAIRS(float)
+ROW_PAIRS(double)
+
 static pair_block load_row_pairs(const distances *j, pair_values v, int64_t i, int64_t rows, int64_t c0, int64_t cols,
                                  char *to) {
-    for (int64_t r = i; r < i + rows; r++)
-        for (int64_t c = c0; c < c0 + cols; c++) {
-            char *p = to + ((r - i) * BACK_ROWS + c - c0) * (int64_t)j->item;
-            const int64_t a = fac__min(r, c), b = fac__max(r, c);
-            if (a == b)
-                memset(p, 0, j->item);
-            else
-                memcpy(p, v.data + (pair_of(j->n1, a) + b - a - 1) * (int64_t)j->item, j->item);
-        }
+    if (j->wide)
+        row_pairs_double(j, (const double *)(const void *)v.data, i, rows, c0, cols, (double *)(void *)to);
+    else
+        row_pairs_float(j, (const float *)(const void *)v.data, i, rows, c0, cols, (float *)(void *)to);
     return (pair_block){to, BACK_ROWS};
 }
 

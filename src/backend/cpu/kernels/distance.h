@@ -29,6 +29,10 @@ FAC_ISA_DECLARE(void, fac__distance_add_f64,
                 (fac_metric m, double p, const double *x1, int64_t rows, int64_t ld, const double *strip,
                  int64_t columns, int64_t depth, double *acc, int64_t acc_ld, fac_distance_part part));
 
+/* The distance of two points, of a metric other than FAC_METRIC_POWER. */
+FAC_ISA_DECLARE(float, fac__distance_line_f32, (fac_metric m, const float *x, const float *y, int64_t depth));
+FAC_ISA_DECLARE(double, fac__distance_line_f64, (fac_metric m, const double *x, const double *y, int64_t depth));
+
 /* out[points, depth] = the gradients for points x of their distances to the rows of y [n, depth]: the sums over i of by[i] times what p
    makes of x - y[i]; added to what is there unless these are the first rows. `by` [points, n], rows by_ld apart, is the gradient over
    the distance to the power p - 1, or the gradient; dist, likewise, serves FAC_METRIC_MOST. */

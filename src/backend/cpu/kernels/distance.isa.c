@@ -13,7 +13,6 @@
 #define STORE fac_store_f32
 #define SPLAT fac_splat_f32
 #define FMA fac_fma_f32
-#define FMA1 fac_fma1_f32
 #define LOAD_SOME(mask, p) _mm512_maskz_loadu_ps((__mmask16)(mask), p)
 #define STORE_SOME(p, mask, v) _mm512_mask_storeu_ps(p, (__mmask16)(mask), (__m512)(v))
 #define ABS __builtin_fabsf
@@ -29,7 +28,6 @@
 #undef STORE
 #undef SPLAT
 #undef FMA
-#undef FMA1
 #undef LOAD_SOME
 #undef STORE_SOME
 #undef ABS
@@ -45,7 +43,6 @@
 #define STORE fac_store_f64
 #define SPLAT fac_splat_f64
 #define FMA fac_fma_f64
-#define FMA1 fac_fma1_f64
 #define LOAD_SOME(mask, p) _mm512_maskz_loadu_pd((__mmask8)(mask), p)
 #define STORE_SOME(p, mask, v) _mm512_mask_storeu_pd(p, (__mmask8)(mask), (__m512d)(v))
 #define ABS __builtin_fabs

@@ -122,15 +122,41 @@ void FN(fac__distance_add_)(fac_metric m, double p, PARAMETERS) {
 }
 #undef PARAMETERS
 
+/* Sums lie in ROWS vectors, which are joined in order, halves of the last upon each other. */
+static inline __attribute__((always_inline)) T LOCAL(line)(const fac_metric m, const T *x, const T *y, int64_t depth) {
+    V a[LOCAL(ROWS)] = {{0}};
+    int64_t k = 0;
+    for (; k + LOCAL(ROWS) * LANES <= depth; k += LOCAL(ROWS) * LANES)
+#pragma GCC unroll 4
+        for (int i = 0; i < LOCAL(ROWS); i++)
+            a[i] = LOCAL(more)(m, a[i], LOAD(x + k + i * LANES) - LOAD(y + k + i * LANES));
+    for (; k + LANES <= depth; k += LANES) a[0] = LOCAL(more)(m, a[0], LOAD(x + k) - LOAD(y + k));
+    if (k < depth) {
+        const int n = (int)(depth - k);
+        a[1] = LOCAL(more)(m, a[1], LOCAL(load)(x + k, n) - LOCAL(load)(y + k, n));
+    }
+    for (int i = 1; i < LOCAL(ROWS); i++) a[0] = m == FAC_METRIC_MOST ? LOCAL(more)(m, a[0], a[i]) : a[0] + a[i];
+    T lane[2 * LANES] = {0};
+    for (int n = LANES / 2; n; n /= 2) {
+        STORE(lane, a[0]);
+        const V upper = LOAD(lane + n);
+        a[0] = m == FAC_METRIC_MOST ? LOCAL(more)(m, a[0], upper) : a[0] + upper;
+    }
+    return m == FAC_METRIC_SQUARE ? SQRT(a[0][0]) : a[0][0];
+}
+
+T FN(fac__distance_line_)(fac_metric m, const T *x, const T *y, int64_t depth) {
+    switch (m) {
+    case FAC_METRIC_COUNT: return LOCAL(line)(FAC_METRIC_COUNT, x, y, depth);
+    case FAC_METRIC_SUM: return LOCAL(line)(FAC_METRIC_SUM, x, y, depth);
+    case FAC_METRIC_MOST: return LOCAL(line)(FAC_METRIC_MOST, x, y, depth);
+    default: return LOCAL(line)(FAC_METRIC_SQUARE, x, y, depth);
+    }
+}
+
 /* ---- gradients ------------------------------------------------------------------------------------------------------- */
 
 #define SIGN(d) ((T)((d) > 0) - (T)((d) < 0))
-#define EACH(EXPR)                        \
-    for (int64_t k = 0; k < depth; k++) { \
-        const T d = x[k] - y[k];          \
-        out[k] += (EXPR);                 \
-    }                                     \
-    break
 
 /* by sign(d) |d|^(p - 1), which has no value at 0 where p is below 1: nothing flows there. */
 static void LOCAL(back_power)(T p, const T *x, const T *y, int64_t depth, T by, T *out) {
@@ -146,22 +172,23 @@ static void LOCAL(back_power)(T p, const T *x, const T *y, int64_t depth, T by, 
     }
 }
 
-/* What one row of y adds. */
-static void LOCAL(back_row)(fac_metric m, T p, const T *x, const T *y, int64_t depth, T by, T dist, T *out) {
-    switch (m) {
-    case FAC_METRIC_COUNT: break;
-    case FAC_METRIC_SUM: EACH(by * SIGN(d));
-    case FAC_METRIC_SQUARE: EACH(by * d);
-    case FAC_METRIC_MOST: EACH(ABS(d) == dist ? by * SIGN(d) : 0);
-    case FAC_METRIC_POWER: LOCAL(back_power)(p, x, y, depth, by, out); break;
-    }
+/* The sum so far and b times what a difference d flows with: itself, or its sign; for FAC_METRIC_MOST nothing is added but where the
+   size of d is the distance. */
+static inline __attribute__((always_inline)) V LOCAL(flow)(const fac_metric m, V sum, V b, V d, V dist) {
+    typedef LOCAL(mask) M;
+    const M sign = (M)SPLAT(-0.0f);
+    if (m == FAC_METRIC_SQUARE) return FMA(b, d, sum);
+    const V size = (V)((M)d & ~sign), way = (V)((((M)d & sign) | (M)SPLAT(1)) & (size > 0));
+    return m == FAC_METRIC_SUM ? FMA(b, way, sum) : sum + (V)((M)(b * way) & (size == dist));
 }
 
-/* by[i] (x - y[i]) of several points x, for vectors of coordinates that stay in registers over all rows of y; of the last vector `last`
-   coordinates are there. `points`, `vectors` and whether the last is whole are constant where this is inlined. */
-static inline __attribute__((always_inline)) void LOCAL(back_block)(const int points, const int vectors, const int last,
-                                                                    const T *x, const T *y, int64_t n, int64_t depth,
-                                                                    const T *by, int64_t by_ld, bool first, T *out) {
+/* by[i] times what x - y[i] flows with, of several points x, for vectors of coordinates that stay in registers over all rows of y; of the last vector `last`
+   coordinates are there. m, `points`, `vectors` and whether the last is whole are constant where this is inlined. */
+static inline __attribute__((always_inline)) void LOCAL(back_block)(const fac_metric m, const int points,
+                                                                    const int vectors, const int last, const T *x,
+                                                                    const T *y, int64_t n, int64_t depth, const T *by,
+                                                                    int64_t by_ld, const T *dist, int64_t dist_ld,
+                                                                    bool first, T *out) {
     V xs[LOCAL(ROWS)][2], a[LOCAL(ROWS)][2];
 #pragma GCC unroll 4
     for (int p = 0; p < points; p++)
@@ -182,9 +209,9 @@ static inline __attribute__((always_inline)) void LOCAL(back_block)(const int po
             ys[v] = v == vectors - 1 ? LOCAL(load)(y + v * LANES, last) : LOAD(y + v * LANES);
 #pragma GCC unroll 4
         for (int p = 0; p < points; p++) {
-            const V b = SPLAT(by[p * by_ld + i]);
+            const V b = SPLAT(by[p * by_ld + i]), size = m != FAC_METRIC_MOST ? b : SPLAT(dist[p * dist_ld + i]);
 #pragma GCC unroll 2
-            for (int v = 0; v < vectors; v++) a[p][v] = FMA(b, xs[p][v] - ys[v], a[p][v]);
+            for (int v = 0; v < vectors; v++) a[p][v] = LOCAL(flow)(m, a[p][v], b, xs[p][v] - ys[v], size);
         }
     }
 #pragma GCC unroll 4
@@ -194,42 +221,50 @@ static inline __attribute__((always_inline)) void LOCAL(back_block)(const int po
             LOCAL(store)(out + p * depth + v * LANES, a[p][v], v == vectors - 1 ? last : LANES);
 }
 
-static inline __attribute__((always_inline)) void LOCAL(back_points)(const int points, const T *x, const T *y,
-                                                                     int64_t n, int64_t depth, const T *by,
-                                                                     int64_t by_ld, bool first, T *out) {
+static inline __attribute__((always_inline)) void LOCAL(back_points)(const fac_metric m, const int points, const T *x,
+                                                                     const T *y, int64_t n, int64_t depth, const T *by,
+                                                                     int64_t by_ld, const T *dist, int64_t dist_ld,
+                                                                     bool first, T *out) {
+#define BLOCK(vectors, last) \
+    LOCAL(back_block)(m, points, vectors, last, x + k, y + k, n, depth, by, by_ld, dist, dist_ld, first, out + k)
     int64_t k = 0;
-    for (; k + 2 * LANES <= depth; k += 2 * LANES)
-        LOCAL(back_block)(points, 2, LANES, x + k, y + k, n, depth, by, by_ld, first, out + k);
+    for (; k + 2 * LANES <= depth; k += 2 * LANES) BLOCK(2, LANES);
     if (k + LANES <= depth) {
-        LOCAL(back_block)(points, 1, LANES, x + k, y + k, n, depth, by, by_ld, first, out + k);
+        BLOCK(1, LANES);
         k += LANES;
     }
-#if FAC_ISA_LEVEL >= 2
-    if (k < depth) LOCAL(back_block)(points, 1, (int)(depth - k), x + k, y + k, n, depth, by, by_ld, first, out + k);
-#else
-    for (; k < depth; k++)
-        for (int p = 0; p < points; p++) {
-            T sum = first ? 0 : out[p * depth + k];
-            for (int64_t i = 0; i < n; i++) sum = FMA1(by[p * by_ld + i], x[p * depth + k] - y[i * depth + k], sum);
-            out[p * depth + k] = sum;
-        }
-#endif
+    if (k < depth) BLOCK(1, (int)(depth - k));
+#undef BLOCK
 }
+
+#define BACK(name, m)                                                                                             \
+    static void LOCAL(back_##name)(const T *x, int64_t points, const T *y, int64_t n, int64_t depth, const T *by, \
+                                   int64_t by_ld, const T *dist, int64_t dist_ld, bool first, T *out) {           \
+        int64_t i = 0;                                                                                            \
+        for (; i + LOCAL(ROWS) <= points; i += LOCAL(ROWS)) LOCAL(back_points)                                    \
+        (m, LOCAL(ROWS), x + i * depth, y, n, depth, by + i * by_ld, by_ld, dist + i * dist_ld, dist_ld, first,   \
+         out + i * depth);                                                                                        \
+        for (; i < points; i++) LOCAL(back_points)                                                                \
+        (m, 1, x + i * depth, y, n, depth, by + i * by_ld, by_ld, dist + i * dist_ld, dist_ld, first,             \
+         out + i * depth);                                                                                        \
+    }
+BACK(square, FAC_METRIC_SQUARE)
+BACK(sum, FAC_METRIC_SUM)
+BACK(most, FAC_METRIC_MOST)
+#undef BACK
 
 void FN(fac__distance_back_)(fac_metric m, double p, const T *x, int64_t points, const T *y, int64_t n, int64_t depth,
                              const T *by, int64_t by_ld, const T *dist, int64_t dist_ld, bool first, T *out) {
-    if (m == FAC_METRIC_SQUARE) {
-        int64_t i = 0;
-        for (; i + LOCAL(ROWS) <= points; i += LOCAL(ROWS))
-            LOCAL(back_points)(LOCAL(ROWS), x + i * depth, y, n, depth, by + i * by_ld, by_ld, first, out + i * depth);
-        for (; i < points; i++)
-            LOCAL(back_points)(1, x + i * depth, y, n, depth, by + i * by_ld, by_ld, first, out + i * depth);
-        return;
-    }
+#define METRIC(name) return LOCAL(back_##name)(x, points, y, n, depth, by, by_ld, dist, dist_ld, first, out)
+    if (m == FAC_METRIC_SQUARE) METRIC(square);
+    if (m == FAC_METRIC_SUM) METRIC(sum);
+    if (m == FAC_METRIC_MOST) METRIC(most);
+#undef METRIC
     if (first) memset(out, 0, (size_t)(points * depth) * sizeof *out);
-    for (int64_t at = 0; at < points; at++, x += depth, out += depth, by += by_ld, dist += dist_ld)
+    for (int64_t at = 0; m == FAC_METRIC_POWER && at < points; at++)
         for (int64_t i = 0; i < n; i++)
-            if (by[i] != 0) LOCAL(back_row)(m, (T)p, x, y + i * depth, depth, by[i], dist[i], out);
+            if (by[at * by_ld + i] != 0)
+                LOCAL(back_power)((T)p, x + at * depth, y + i * depth, depth, by[at * by_ld + i], out + at * depth);
 }
 
 void FN(fac__distance_ratio_)(const T *grad, const T *dist, int64_t n, T *by) {
@@ -237,7 +272,6 @@ void FN(fac__distance_ratio_)(const T *grad, const T *dist, int64_t n, T *by) {
 }
 
 #undef SIGN
-#undef EACH
 #undef FN
 #undef LOCAL
 #undef STRIP

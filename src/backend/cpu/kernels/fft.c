@@ -2,7 +2,8 @@
 
    Lines are transformed a group of lanes at a time or one by one, as is faster for their length and number
    (backend/cpu/fft/fft.h). Groups and lines are shared among threads; of a few long lines, the parts of each. Arithmetic is in
-   the tensor's own type. What a line's bits are depends on the sizes of the tensor alone.
+   the tensor's own type. Steps run image by image where an image fits in a cache, one after the other over all lines otherwise.
+   What a line's bits are depends on the sizes of the tensor alone.
    All memory is taken before the first element is written. */
 #include "backend/cpu/fft/fft.h"
 #include "backend/cpu/parallel.h"
@@ -54,13 +55,14 @@ typedef struct work {
 
 static int64_t reals(fac_dtype d) { return d == FAC_C64 || d == FAC_C128 ? 2 : 1; }
 
-static void describe(const transform *t, const step *s, work *w) {
+/* The step over all lines of a tensor or, where the first `lead` dimensions stay in place, of one of its images. */
+static void describe(const transform *t, const step *s, int lead, work *w) {
     *w = (work){.plan = s->plan, .from = s->from, .to = s->to, .inverse = t->inverse, .scale = s->scale};
     if (s->plan->kind == FAC_FFT_TO_REAL && s->plan->inner < s->plan->n) w->scale *= 2; /* folding leaves halves */
     w->two_sided = t->two_sided && s->plan->kind == FAC_FFT_FROM_REAL;
     w->from_step = s->from->strides[s->dim] * reals(s->from->dtype);
     w->to_step = s->to->strides[s->dim] * reals(s->to->dtype);
-    const uint64_t others = ~(UINT64_C(1) << s->dim);
+    const uint64_t others = ~(UINT64_C(1) << s->dim) & (~UINT64_C(0) << lead);
     fac__nest_build(&w->lines, s->from->sizes, t->ndim, others, 2,
                     (const int64_t *const[]){s->from->strides, s->to->strides}, false);
     fac__fft_line_bytes(s->plan, &w->lane, &w->middle, &w->line);
@@ -270,7 +272,7 @@ static fac_status add_step(transform *t, fac_fft_kind kind, int dim, const side 
     *s = (step){NULL, dim, from, to, 1};
     FAC_TRY(fac__fft_plan_take(kind, real_of(from->dtype), n, &s->plan));
     t->n++;
-    describe(t, s, &w);
+    describe(t, s, 0, &w);
     t->bytes = fac__max(t->bytes, scratch_of(&w));
     return FAC_OK;
 }
@@ -300,21 +302,105 @@ static void begin(transform *t, const fac_structured *s, const fac_tensor *self,
     t->two_sided = false;
     t->in = side_of(self);
     t->out = side_of(s->out[0]);
+    memset(t->between_strides, 0, sizeof t->between_strides);
     t->between_bytes = t->bytes = 0;
+}
+
+/* ---- images --------------------------------------------------------------------------------------------------------------------- */
+
+/* Consecutive steps that leave the first `lead` dimensions in place run image by image, each on one thread, where an image fits in a
+   cache and all of them do not. Lines are transformed as they would be otherwise. */
+typedef struct images {
+    const transform *t;
+    const step *v;
+    int n, lead;
+    fac_nest nest;
+    int64_t bytes; /* scratch of a thread */
+} images;
+enum { LEAST_IMAGE = 1 << 14, MOST_IMAGE = 5 << 17, IMAGE_GROUPS = 4 };
+
+static bool suits_images(const images *m, const step *s) {
+    work all, one;
+    describe(m->t, s, 0, &all);
+    describe(m->t, s, m->lead, &one);
+    return way_of(&all) == GROUPS && way_of(&one) == GROUPS && groups_of(&one) >= IMAGE_GROUPS;
+}
+
+/* The images of as many steps from the i-th on as have some; false if there are fewer than two. */
+static bool find_images(const transform *t, int i, images *m) {
+    *m = (images){.t = t, .v = t->v + i, .lead = t->ndim};
+    const side *out = &t->out;
+    for (; i + m->n < t->n; m->n++) {
+        const int lead = (int)fac__min(m->lead, m->v[m->n].dim);
+        int64_t count = 1, bytes = fac__dtype_size(out->dtype);
+        for (int d = 0; d < t->ndim; d++) *(d < lead ? &count : &bytes) *= out->sizes[d];
+        if (bytes > MOST_IMAGE || count < 2) break;
+        m->lead = lead;
+    }
+    if (m->n < 2) return false;
+    int64_t count = 1, bytes = fac__dtype_size(out->dtype);
+    for (int d = 0; d < t->ndim; d++) *(d < m->lead ? &count : &bytes) *= out->sizes[d];
+    if (bytes < LEAST_IMAGE || count * bytes <= MOST_IMAGE) return false;
+    for (int k = 0; k < m->n; k++) {
+        if (!suits_images(m, &m->v[k])) return false;
+        m->bytes = fac__max(m->bytes, fac__fft_group_bytes(m->v[k].plan));
+    }
+    fac__nest_build(&m->nest, out->sizes, m->lead, ~UINT64_C(0), 3,
+                    (const int64_t *const[]){t->in.strides, out->strides, t->between_strides}, true);
+    return true;
+}
+
+static side image_of(const transform *t, const side *s, const fac_cursor *at) {
+    side one = *s;
+    one.data += at->offset[s == &t->in ? 0 : s == &t->out ? 1 : 2] * fac__dtype_size(s->dtype);
+    return one;
+}
+
+static fac_status run_image_range(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const images *m = ctx;
+    fac_cursor at;
+    fac__nest_seek(&m->nest, 3, begin, &at);
+    for (int64_t i = begin; i < end; i++) {
+        for (int k = 0; k < m->n; k++) {
+            work w;
+            const side from = image_of(m->t, m->v[k].from, &at), to = image_of(m->t, m->v[k].to, &at);
+            describe(m->t, &m->v[k], m->lead, &w);
+            w.from = &from, w.to = &to;
+            FAC_TRY(run_groups(&w, 0, groups_of(&w), scratch));
+        }
+        fac__nest_advance(&m->nest, 3, 1, &at);
+    }
+    return FAC_OK;
+}
+
+static int64_t images_scratch(const images *m) {
+    return fac__parallel_threads(0, m->nest.count, 1) * fac__workspace_round(m->bytes);
+}
+
+/* Runs the i-th step and those that share its images; moves i on. */
+static fac_status run_steps(const transform *t, int *i, fac_workspace scratch) {
+    images m;
+    work w;
+    if (find_images(t, *i, &m)) {
+        *i += m.n;
+        return fac__parallel_for_taken(0, m.nest.count, 1, m.bytes, scratch, run_image_range, &m);
+    }
+    describe(t, &t->v[(*i)++], 0, &w);
+    return run(&w, scratch);
 }
 
 /* Runs the steps that were added, unless one could not be, and gives the plans back. */
 static fac_status end(transform *t, double scale, fac_status st) {
+    for (int i = 0; i < t->n; i++) {
+        images m;
+        if (st == FAC_OK && find_images(t, i, &m)) t->bytes = fac__max(t->bytes, images_scratch(&m));
+    }
     if (st == FAC_OK) st = fac__workspace_take(t->between_bytes + t->bytes, &t->scratch);
     if (st == FAC_OK) {
         const fac_workspace scratch = {t->scratch.at + t->between_bytes, t->bytes};
         t->between.data = t->scratch.at;
-        for (int i = 0; i < t->n && st == FAC_OK; i++) {
-            work w;
-            t->v[i].scale = i == t->n - 1 ? scale : 1;
-            describe(t, &t->v[i], &w);
-            st = run(&w, scratch);
-        }
+        t->v[t->n - 1].scale = scale;
+        for (int i = 0; i < t->n && st == FAC_OK;) st = run_steps(t, &i, scratch);
         fac__workspace_give(t->scratch);
     }
     for (int i = 0; i < t->n; i++) fac__fft_plan_give(t->v[i].plan);

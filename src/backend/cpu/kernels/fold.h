@@ -60,12 +60,14 @@ FAC_ISA_DECLARE(int64_t, fac__argbest_int, (fac_dtype d, const void *x, int64_t 
 /* The same of `rows` rows of n floats, `step` apart, n >= 1; values may be NULL. Both results are dense. */
 FAC_ISA_DECLARE(void, fac__argbest_rows_f32,
                 (const float *x, int64_t step, int64_t n, int64_t rows, int sign, float *values, int64_t *indices));
-/* Row i of n columns against the best of those before it and their places. */
+/* Rows i to i + rows of n columns, `step` apart, against the best of those before them and their places. */
 FAC_ISA_DECLARE(void, fac__argbest_columns_f32,
-                (const float *x, int64_t i, int64_t n, int sign, float *best, int64_t *at));
+                (const float *x, int64_t step, int64_t rows, int64_t i, int64_t n, int sign, float *best, int64_t *at));
 FAC_ISA_DECLARE(void, fac__argbest_columns_f64,
-                (const double *x, int64_t i, int64_t n, int sign, double *best, int64_t *at));
+                (const double *x, int64_t step, int64_t rows, int64_t i, int64_t n, int sign, double *best,
+                 int64_t *at));
 FAC_ISA_DECLARE(void, fac__argbest_columns_i64,
-                (const int64_t *x, int64_t i, int64_t n, int sign, int64_t *best, int64_t *at));
+                (const int64_t *x, int64_t step, int64_t rows, int64_t i, int64_t n, int sign, int64_t *best,
+                 int64_t *at));
 
 #endif

@@ -102,6 +102,33 @@ MAX_PLANE(max_i64, int64_t, INT64_MIN)
 MAX_PLANE(max_f32, float, -INFINITY)
 MAX_PLANE(max_f64, double, -INFINITY)
 
+/* Windows of many columns side by side: rows that hold nothing greater are passed over by vectors. */
+enum { MANY_COLUMNS = 8 };
+static void max_f64_long(const pool_job *j, int64_t plane) {
+    const fac_pool *p = &j->p;
+    const double *from = (const double *)(const void *)j->from + plane * p->in_count;
+    double *to = (double *)(void *)j->to + plane * p->out_count;
+    int64_t *indices = j->indices + plane * p->out_count;
+    EACH_WINDOW(j, o) {
+        int64_t best = -1;
+        double top = 0;
+        for (int64_t z = s0->begin; z < s0->end; z += j->step[0])
+            for (int64_t y = s1->begin; y < s1->end && top == top; y += j->step[1]) {
+                const int64_t row = (z * p->in[1] + y) * p->in[2];
+                if (best >= 0 && !FAC_ISA_PICK(fac__any_above_f64)(from + row + s2->begin, s2->end - s2->begin, top))
+                    continue;
+                for (int64_t at = row + s2->begin; at < row + s2->end && top == top; at++)
+                    if (best < 0 || !(from[at] <= top)) top = from[best = at];
+            }
+        indices[o] = fac__max(best, 0);
+        to[o] = best < 0 ? -INFINITY : from[best];
+    }
+}
+static bool are_long(const pool_job *j) {
+    const span *middle = &j->spans[2][j->p.out[2] / 2];
+    return j->p.out[2] > 0 && j->step[2] == 1 && middle->end - middle->begin >= MANY_COLUMNS;
+}
+
 /* The most common case of all, windows of two columns and one or two rows and planes side by side, without clipping. */
 #define MAX_BY_2(SUF, T)                                                                                         \
     static void max_##SUF##_by_2(const pool_job *j, int64_t plane) {                                             \
@@ -336,6 +363,7 @@ static const plane_fn mean_planes[FAC_DTYPE_COUNT] = {[FAC_I64] = mean_i64, [FAC
 static plane_fn max_plane(const pool_job *j) {
     if (is_by_2(&j->p) && j->dtype == FAC_F32) return max_f32_by_2;
     if (is_by_2(&j->p) && j->dtype == FAC_F64) return max_f64_by_2;
+    if (j->dtype == FAC_F64 && are_long(j)) return max_f64_long;
     return suits_vectors(j) ? max_f32_by_vectors : max_planes[j->dtype];
 }
 static plane_fn mean_plane(const pool_job *j) {

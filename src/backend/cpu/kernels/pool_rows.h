@@ -24,6 +24,8 @@ typedef struct fac_max_windows {
     int64_t *indices;
 } fac_max_windows;
 FAC_ISA_DECLARE(bool, fac__max_windows_f32, (const fac_max_windows *w));
+/* Whether one of n elements is greater than top, or NaN. */
+FAC_ISA_DECLARE(bool, fac__any_above_f64, (const double *x, int64_t n, double top));
 /* out[i] = the sum of element i of `planes` times `rows` rows, `plane` and `row` apart, over n elements. */
 FAC_ISA_DECLARE(void, fac__sum_of_rows_f32,
                 (const float *x, int64_t planes, int64_t plane, int64_t rows, int64_t row, int64_t n, float *out));

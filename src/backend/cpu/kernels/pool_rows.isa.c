@@ -134,6 +134,12 @@ bool FAC_ISA_NAME(fac__max_windows_f32)(const fac_max_windows *w) {
 bool FAC_ISA_NAME(fac__max_windows_f32)(const fac_max_windows *w) { return (void)w, false; }
 #endif
 
+bool FAC_ISA_NAME(fac__any_above_f64)(const double *x, int64_t n, double top) {
+    int64_t above = 0;
+    for (int64_t i = 0; i < n; i++) above |= -(int64_t) !(x[i] <= top);
+    return above != 0;
+}
+
 #define SUM_OF_ROWS(SUF, T)                                                                                         \
     void FAC_ISA_NAME(fac__sum_of_rows_##SUF)(const T *x, int64_t planes, int64_t plane, int64_t rows, int64_t row, \
                                               int64_t n, T *restrict out) {                                         \
