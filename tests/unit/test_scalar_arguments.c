@@ -33,6 +33,7 @@ static const struct {
     {"aten::float_power_.Scalar", "the functional form has cases"},
     {"aten::_maximum*", "_foreach_maximum's part; clamp_min, whose numbers it takes, has cases"},
     {"aten::_minimum*", "_foreach_minimum's part; clamp_max, whose numbers it takes, has cases"},
+    {"aten::_logaddexp_backward", "the gradient of logaddexp, which gives the number itself"},
     {"aten::_nan_to_num", "nan_to_num, which calls it, has cases"},
     {"aten::_sparse_addmm", "addmm, which it calls, has cases"},
     {"aten::sparse_sampled_addmm", "a case has no sparse matrices; test_sparse calls it"},

@@ -2,9 +2,11 @@
    TRANSPOSE, VH and FMAH of half a vector, and the naming macro N(name).
 
    C is computed in strips of NR = 2 vectors of columns and panels of at most MR rows, so that MR x 2 accumulators stay in
-   registers. A panel of A is packed as [depth][rows], a strip of B as [depth][NR]; both are then read front to back. A
-   strip (NR x KC) stays in L1; all of A's panels (m x KC) and a group of strips in L2. A complex product is the real one of doubled depth:
-   [a_re, -a_im] [b_re; b_im] gives the real plane, [a_im, a_re] [b_re; b_im] the imaginary one.
+   registers. A panel of A is packed as [depth][rows], a strip of B as [depth][NR] by the tile of the first panel, or beforehand where
+   its columns have gaps or it is narrow; both are then read front to back. A strip (NR x KC) stays in L1; all of A's panels (m x KC)
+   and a group of strips in L2. Meanwhile the tiles fetch what is packed next. Where one group is all there is, each panel of A is copied
+   as it lies and multiplied by all strips at once. A complex product is the real one of doubled depth: [a_re, -a_im] [b_re; b_im]
+   gives the real plane, [a_im, a_re] [b_re; b_im] the imaginary one.
 
    A real product of few columns, two vectors at most, whose alpha is 1 has a tile of its own, whose lanes are these columns and whose A is not packed; one of
    depth 1 goes row by row, however few columns there are, as it rounds differently.
