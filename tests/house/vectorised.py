@@ -12,8 +12,9 @@ import re
 import subprocess
 import sys
 
-# Loops that stay scalar, and why.
+# Loops that stay scalar, and functions that have one element to compute for a row, and why.
 SCALAR = {
+    **{f"level_ldexp_2_{dtype}_{isa}": "the factors of a power are made once" for dtype in ("f32", "f64") for isa in ("default", "avx2", "avx512")},
     "loop_div_floor_f32_default": "SSE2 has no fmod",
     "loop_div_floor_f64_default": "SSE2 has no fmod",
     "wide_digamma_default": "its tangent has no form for SSE2",
