@@ -498,5 +498,6 @@ void fac__registry_free(void) {
     libraries.v = NULL;
     libraries.n = libraries.cap = 0;
     listeners = NULL;
+    held = false;
     fac__registry_unlock();
 }

@@ -1,4 +1,5 @@
-/* Splitting work over threads. Results must not depend on the number of threads, so ranges are cut by shape alone. */
+/* Splitting work over threads. Results must not depend on the number of threads, so ranges are cut by shape alone, unless each element
+   is computed alike wherever the cuts are. */
 #ifndef FAC_SRC_BACKEND_CPU_PARALLEL_H
 #define FAC_SRC_BACKEND_CPU_PARALLEL_H
 

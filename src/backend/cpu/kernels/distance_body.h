@@ -172,7 +172,7 @@ static void LOCAL(back_power)(T p, const T *x, const T *y, int64_t depth, T by, 
     }
 }
 
-/* The sum so far and b times what a difference d flows with: itself, or its sign; for FAC_METRIC_MOST nothing is added but where the
+/* The sum so far and b times the slope of the metric at a difference d: d itself, or its sign; for FAC_METRIC_MOST nothing is added but where the
    size of d is the distance. */
 static inline __attribute__((always_inline)) V LOCAL(flow)(const fac_metric m, V sum, V b, V d, V dist) {
     typedef LOCAL(mask) M;
@@ -182,8 +182,9 @@ static inline __attribute__((always_inline)) V LOCAL(flow)(const fac_metric m, V
     return m == FAC_METRIC_SUM ? FMA(b, way, sum) : sum + (V)((M)(b * way) & (size == dist));
 }
 
-/* by[i] times what x - y[i] flows with, of several points x, for vectors of coordinates that stay in registers over all rows of y; of the last vector `last`
-   coordinates are there. m, `points`, `vectors` and whether the last is whole are constant where this is inlined. */
+/* by[i] times the slope of the metric at x - y[i], of several points x, for vectors of coordinates that stay in registers over all
+   rows of y; of the last vector `last` coordinates are there. m, `points`, `vectors` and whether the last is whole are constant where
+   this is inlined. */
 static inline __attribute__((always_inline)) void LOCAL(back_block)(const fac_metric m, const int points,
                                                                     const int vectors, const int last, const T *x,
                                                                     const T *y, int64_t n, int64_t depth, const T *by,

@@ -326,27 +326,32 @@ static bool suits_images(const images *m, const step *s) {
     return way_of(&all) == GROUPS && way_of(&one) == GROUPS && groups_of(&one) >= IMAGE_GROUPS;
 }
 
+/* How many images there are of the dimensions from `lead` on, and the bytes of each. */
+static void image_sizes(const transform *t, int lead, int64_t *count, int64_t *bytes) {
+    *count = 1;
+    *bytes = fac__dtype_size(t->out.dtype);
+    for (int d = 0; d < t->ndim; d++) *(d < lead ? count : bytes) *= t->out.sizes[d];
+}
+
 /* The images of as many steps from the i-th on as have some; false if there are fewer than two. */
 static bool find_images(const transform *t, int i, images *m) {
     *m = (images){.t = t, .v = t->v + i, .lead = t->ndim};
-    const side *out = &t->out;
+    int64_t count, bytes;
     for (; i + m->n < t->n; m->n++) {
         const int lead = (int)fac__min(m->lead, m->v[m->n].dim);
-        int64_t count = 1, bytes = fac__dtype_size(out->dtype);
-        for (int d = 0; d < t->ndim; d++) *(d < lead ? &count : &bytes) *= out->sizes[d];
+        image_sizes(t, lead, &count, &bytes);
         if (bytes > MOST_IMAGE || count < 2) break;
         m->lead = lead;
     }
     if (m->n < 2) return false;
-    int64_t count = 1, bytes = fac__dtype_size(out->dtype);
-    for (int d = 0; d < t->ndim; d++) *(d < m->lead ? &count : &bytes) *= out->sizes[d];
+    image_sizes(t, m->lead, &count, &bytes);
     if (bytes < LEAST_IMAGE || count * bytes <= MOST_IMAGE) return false;
     for (int k = 0; k < m->n; k++) {
         if (!suits_images(m, &m->v[k])) return false;
         m->bytes = fac__max(m->bytes, fac__fft_group_bytes(m->v[k].plan));
     }
-    fac__nest_build(&m->nest, out->sizes, m->lead, ~UINT64_C(0), 3,
-                    (const int64_t *const[]){t->in.strides, out->strides, t->between_strides}, true);
+    fac__nest_build(&m->nest, t->out.sizes, m->lead, ~UINT64_C(0), 3,
+                    (const int64_t *const[]){t->in.strides, t->out.strides, t->between_strides}, true);
     return true;
 }
 

@@ -7,8 +7,9 @@
 #include "ops_gen.h"
 #include <stdlib.h>
 
-/* Work is cut into chunks of PART points: all are counted, and then each writes where the sum of those before it says. */
+/* Work is cut into parts of PART points: all are counted, and then each writes where the sum of those before it says. */
 enum { PART = 16384 };
+_Static_assert(PART % 64 == 0, "a part has whole words of bits");
 
 static int64_t parts_of(int64_t points) { return fac__div_up(points, PART); }
 
@@ -113,19 +114,19 @@ static void write_positions(const nonzero_job *j, int64_t part, int64_t k) {
         }
 }
 
+/* The same in one dimension, one number after another. */
+static void write_line(const nonzero_job *j, int64_t part, int64_t k) {
+    const int64_t words = (fac__min((part + 1) * PART, j->t->numel) + 63) / 64;
+    int64_t *to = j->out + k, *const stop = j->out + j->limit;
+    for (int64_t i = part * (PART / 64); i < words && to < stop; i++)
+        for (uint64_t word = j->bits[i]; word && to < stop; word &= word - 1) *to++ = i * 64 + __builtin_ctzll(word);
+}
+
 static fac_status write_part(void *context, int64_t begin, int64_t end) {
     const nonzero_job *j = context;
-    for (int64_t p = begin; p < end && j->counts[p] < j->limit; p++) {
-        int64_t *to = j->out + j->counts[p], *const stop = j->out + j->limit;
-        if (j->t->ndim != 1 || j->row != 1) {
-            write_positions(j, p, j->counts[p]);
-            continue;
-        }
-        const int64_t words = (fac__min((p + 1) * PART, j->t->numel) + 63) / 64;
-        for (int64_t i = p * (PART / 64); i < words && to < stop; i++)
-            for (uint64_t word = j->bits[i]; word && to < stop; word &= word - 1)
-                *to++ = i * 64 + __builtin_ctzll(word);
-    }
+    const bool line = j->t->ndim == 1 && j->row == 1;
+    for (int64_t p = begin; p < end && j->counts[p] < j->limit; p++)
+        (line ? write_line : write_positions)(j, p, j->counts[p]);
     return FAC_OK;
 }
 
@@ -142,7 +143,8 @@ static void nonzero_nest(nonzero_job *j) {
     fac__nest_build(&j->nest, j->t->sizes, j->t->ndim, UINT64_MAX, 1, strides, true);
 }
 
-/* As fac__nonzero_positions, of a tensor that is read as it lies. `size` < 0: as many as there are. */
+/* The positions of j->t, which is read as it lies: [n, ndim], or [ndim, n] if `columns`, where n is `size`, filled up with `fill`, or
+   as many as there are if that is negative. */
 static fac_status nonzero_of(nonzero_job *j, int64_t size, int64_t fill, bool columns, fac_tensor **out) {
     const int64_t parts = parts_of(j->t->numel), words = parts * (PART / 64), ndim = j->t->ndim;
     fac_workspace room = {0};
