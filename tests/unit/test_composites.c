@@ -157,6 +157,39 @@ static void a_number_beside_a_tensor(void **state) {
     }
 }
 
+static fac_tensor *combined(int how, fac_tensor *a, fac_tensor *b) {
+    switch (how) {
+    case 0: return fac_add(a, b);
+    case 1: return fac_sub(a, b);
+    case 2: return fac_mul(a, b);
+    case 3: return fac_div(a, b);
+    case 4: return fac_maximum(a, b);
+    default: return fac_minimum(a, b);
+    }
+}
+
+/* One value beside a row, on either side of it, gives what as many equal ones give, to the bit, whatever is left of a vector. */
+static void a_value_beside_a_row(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_F64, FAC_BF16, FAC_F16};
+    for (int i = 0; i < 4; i++)
+        for (int64_t n = 32; n < 90; n += 5) {
+            FAC_SCOPE(s);
+            fac_tensor *x = fac_to_dtype(fac_reshape(fac_linspace(-2, 3, 7 * n), FAC_INTS(7, n)), dtypes[i]);
+            fac_tensor *one =
+                fac_to_dtype(fac_reshape(fac_tensor_of(1, -3, 0.125f, INFINITY, NAN, 5, 7), FAC_INTS(7, 1)), dtypes[i]);
+            fac_tensor *all = fac_clone(fac_expand(one, FAC_INTS(7, n)), .memory_format = FAC_CONTIGUOUS);
+            for (int k = 0; k < 6; k++) {
+                fac_tensor *got[] = {combined(k, x, one), combined(k, one, x)},
+                           *want[] = {combined(k, x, all), combined(k, all, x)};
+                assert_no_error();
+                for (int side = 0; side < 2; side++)
+                    assert_memory_equal(fac_tensor_data(got[side]), fac_tensor_data(want[side]),
+                                        (size_t)(7 * n) * fac_dtype_size(dtypes[i]));
+            }
+        }
+}
+
 /* A power that many elements share gives what as many equal ones give, to the bit. */
 static void ldexp_of_a_power_that_elements_share(void **state) {
     (void)state;
@@ -231,6 +264,6 @@ FAC_TEST_MAIN(FAC_TEST(cross_of_integers_wraps), FAC_TEST(composite_gradients_ag
               FAC_TEST(glu_keeps_the_order_of_dimensions), FAC_TEST(cosine_similarity_of_broadcast_vectors),
               FAC_TEST(scattered_product_gradient_with_a_zero), FAC_TEST(gather_with_an_empty_index_of_any_dtype),
               FAC_TEST(infinities_add_as_logarithms), FAC_TEST(logarithms_of_equal_operands_have_two_derivatives),
-              FAC_TEST(a_number_beside_a_tensor), FAC_TEST(ldexp_of_a_power_that_elements_share),
-              FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
+              FAC_TEST(a_number_beside_a_tensor), FAC_TEST(a_value_beside_a_row),
+              FAC_TEST(ldexp_of_a_power_that_elements_share), FAC_TEST(safe_softmax_has_a_gradient_where_all_is_masked),
               FAC_TEST(unique_rows_in_order_with_places_and_counts), FAC_TEST(unique_consecutive_slices_are_neighbours))

@@ -163,6 +163,22 @@ static void install_halves(fac_loop (*table)[FAC_DTYPE_COUNT]) {
     X(addcmul, VALUE, 3, 1) X(addcdiv, VALUE, 3, 1)
 /* clang-format on */
 FAC_LOOPS_BF16(FAC_BF16_LOOP)
+/* Two of them of which one is one number for the whole run. */
+#define HALVES_LEVEL(X) EITHER(X, add) EITHER(X, sub) EITHER(X, mul) EITHER(X, div)
+#define BF16_LEVEL_LOOP(name, inputs, numbers, k)                                              \
+    static void level_##name##_##k##_bf16(char *const *p, int64_t n,                           \
+                                          const fac_loop_args *args __attribute__((unused))) { \
+        uint16_t *out = FAC_OPERAND(0, uint16_t);                                              \
+        const uint16_t *each = FAC_OPERAND(3 - (k), const uint16_t);                           \
+        const float level = fac__bf16_to_f32(*FAC_OPERAND(k, const uint16_t));                 \
+        FAC_EACH(n) {                                                                          \
+            const float x = fac__bf16_to_f32(each[i]);                                         \
+            out[i] = fac__f32_to_bf16((k) == 1 ? name##_f32(level, x) : name##_f32(x, level)); \
+        }                                                                                      \
+    }
+HALVES_LEVEL(BF16_LEVEL_LOOP)
+BF16_LEVEL_LOOP(maximum, 2, 0, 2)
+BF16_LEVEL_LOOP(minimum, 2, 0, 2)
 #endif
 
 #if FAC_ISA_LEVEL == 1
@@ -191,6 +207,25 @@ static inline float number(const fac_loop_args *args) { return (float)args->v[0]
 #define F16_INSTALL(name) table[FAC_LOOP_##name][FAC_F16] = loop_##name##_f16;
 #define LOOPS_F16(X) X(add) X(sub) X(mul) X(div) X(reciprocal) X(addcmul) X(addcdiv)
 LOOPS_F16(F16_LOOP)
+#define F16_LEVEL_LOOP(name, inputs, numbers, k)                                                                   \
+    static void level_##name##_##k##_f16(char *const *p, int64_t n,                                                \
+                                         const fac_loop_args *args __attribute__((unused))) {                      \
+        uint16_t *out = FAC_OPERAND(0, uint16_t);                                                                  \
+        const float one = fac_get_f16(*FAC_OPERAND(k, const uint16_t));                                            \
+        const fac_vf32 many = fac_splat_f32(one);                                                                  \
+        int64_t i = 0;                                                                                             \
+        for (; i + FAC_LANES_F32 <= n; i += FAC_LANES_F32) {                                                       \
+            const fac_vf32 y = FORMULA_##name(SOME_OR_MANY_##k);                                                   \
+            _mm_storeu_si128((__m128i *)(void *)(out + i), _mm256_cvtps_ph((__m256)y, _MM_FROUND_TO_NEAREST_INT)); \
+        }                                                                                                          \
+        for (; i < n; i++) out[i] = _cvtss_sh(FORMULA_##name(ONE_OR_LEVEL_##k), _MM_FROUND_TO_NEAREST_INT);        \
+    }
+/* Operand OF(j) of a formula whose operand k is one number. */
+#define SOME_OR_MANY_1(j) ((j) == 1 ? many : SOME_OF(j))
+#define SOME_OR_MANY_2(j) ((j) == 2 ? many : SOME_OF(j))
+#define ONE_OR_LEVEL_1(j) ((j) == 1 ? one : ONE_OF(j))
+#define ONE_OR_LEVEL_2(j) ((j) == 2 ? one : ONE_OF(j))
+HALVES_LEVEL(F16_LEVEL_LOOP)
 #endif
 
 #if FAC_ISA_LEVEL >= 2
@@ -218,13 +253,27 @@ FREXP_LOOP(f64, double, 8, __mmask8, pd)
 fac_loop FAC_ISA_NAME(fac__level_loop)(fac_loop loop, int k) {
 #define LEVEL(name, inputs, numbers, k) \
     {loop_##name##_f32, level_##name##_##k##_f32, k}, {loop_##name##_f64, level_##name##_##k##_f64, k},
+#define LEVEL_BF16(name, inputs, numbers, k) {loop_##name##_bf16, level_##name##_##k##_bf16, k},
+#define LEVEL_F16(name, inputs, numbers, k) {loop_##name##_f16, level_##name##_##k##_f16, k},
     static const struct {
         fac_loop of, level;
         int k;
-    } known[] = {LOOPS_LEVEL(LEVEL) LEVEL(ldexp, 2, 0, 2)};
+    } known[] = {
+        LOOPS_LEVEL(LEVEL) LEVEL(ldexp, 2, 0, 2)
+#if FAC_ISA_LEVEL >= 1
+            HALVES_LEVEL(LEVEL_BF16) LEVEL_BF16(maximum, 2, 0, 2) LEVEL_BF16(minimum, 2, 0, 2)
+#endif
+#if FAC_ISA_LEVEL == 1
+                HALVES_LEVEL(LEVEL_F16)
+#endif
+    };
     for (size_t i = 0; i < FAC_COUNT(known); i++)
         if (known[i].of == loop && known[i].k == k) return known[i].level;
+#if FAC_ISA_LEVEL >= 2
+    return fac__level_loop_avx2(loop, k); /* of the loops that are this level's, too */
+#else
     return NULL;
+#endif
 }
 
 void FAC_ISA_NAME(fac__install_arith)(fac_loop (*table)[FAC_DTYPE_COUNT]) {
