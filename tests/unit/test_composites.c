@@ -179,6 +179,8 @@ static void a_value_beside_a_row(void **state) {
             fac_tensor *one =
                 fac_to_dtype(fac_reshape(fac_tensor_of(1, -3, 0.125f, INFINITY, NAN, 5, 7), FAC_INTS(7, 1)), dtypes[i]);
             fac_tensor *all = fac_clone(fac_expand(one, FAC_INTS(7, n)), .memory_format = FAC_CONTIGUOUS);
+            fac_tensor *low = fac_full_like(x, -1), *high = fac_full_like(x, 0.5);
+            assert_true(fac_equal(fac_clamp(x, .min = -1, .max = 0.5), fac_clamp_tensor(x, .min = low, .max = high)));
             for (int k = 0; k < 6; k++) {
                 fac_tensor *got[] = {combined(k, x, one), combined(k, one, x)},
                            *want[] = {combined(k, x, all), combined(k, all, x)};

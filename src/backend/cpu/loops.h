@@ -13,8 +13,8 @@ typedef void (*fac_loop)(char *const *p, int64_t n, const fac_loop_args *args);
    the same bits. */
 extern fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
 
-/* The loop that does the same and reads one value of p[k] for all n elements; NULL if there is none. */
-FAC_ISA_DECLARE(fac_loop, fac__level_loop, (fac_loop loop, int k));
+/* The loop that does the same and reads one value of p[k] for all n elements, for each bit k of `level`; NULL if there is none. */
+FAC_ISA_DECLARE(fac_loop, fac__level_loop, (fac_loop loop, unsigned level));
 
 /* Conversion of n elements, `from` elements apart, to places `to` elements apart; defined for every pair of dtypes, by the rule
    of fac__convert. */

@@ -404,23 +404,20 @@ static void plan_operand(run *r, int i) {
         r->level |= 1u << i;
 }
 
-/* Takes the loop that reads one operand's value once, where there is one: as it lies, or converted, from its tile. */
+/* Takes the loop that reads a row's value of these operands once, where there is one: as it lies, or converted, from its tile. */
 static void plan_level(run *r) {
-    for (int i = r->it->n_out; i < r->it->n; i++) {
-        if (r->level != 1u << i) continue;
-        const fac_loop own = FAC_ISA_PICK(fac__level_loop)(r->loop, i);
-        if (own) r->loop = own;
-        if (own && r->it->op[i].dtype == r->want[i]) r->direct |= r->level, r->level = 0;
-        return;
-    }
+    const fac_loop own = FAC_ISA_PICK(fac__level_loop)(r->loop, r->level);
+    if (!own) return;
+    r->loop = own;
+    for (int i = r->it->n_out; i < r->it->n; i++)
+        if (has(r->level, i) && r->it->op[i].dtype == r->want[i]) r->direct |= 1u << i;
+    r->level &= ~r->direct;
 }
 
-/* The same for an input that is one number everywhere, whose tile holds it. */
+/* The same for inputs that are one number everywhere, whose tiles hold it. */
 static void plan_fixed(run *r) {
-    for (int i = r->it->n_out; i < r->it->n; i++) {
-        const fac_loop own = r->fixed == 1u << i ? FAC_ISA_PICK(fac__level_loop)(r->loop, i) : NULL;
-        if (own) r->loop = own;
-    }
+    const fac_loop own = FAC_ISA_PICK(fac__level_loop)(r->loop, r->fixed);
+    if (own) r->loop = own;
 }
 
 /* The first input whose tile may hold the result, too, where that is converted; 0 if there is none. */

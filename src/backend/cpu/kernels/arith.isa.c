@@ -27,6 +27,15 @@
         FAC_EACH(n) out[i] = a[i] * first * second;                                                                   \
     }
 
+/* Bounds are mostly numbers. */
+#define LEVEL_CLAMP                                                                                                 \
+    static void FAC_FN(level_clamp)(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) { \
+        FAC_T *out = FAC_OPERAND(0, FAC_T);                                                                         \
+        FAC_INPUTS_3(1);                                                                                            \
+        const FAC_T low = *b, high = *c;                                                                            \
+        FAC_EACH(n) out[i] = FAC_FN(clamp)(a[i], low, high);                                                        \
+    }
+
 #define FAC_T float
 #define FAC_TD FAC_F32
 #define FAC_FN(name) name##_f32
@@ -38,6 +47,7 @@
 
 LOOPS_LEVEL(FAC_LEVEL_LOOP)
 LEVEL_LDEXP
+LEVEL_CLAMP
 #include "backend/cpu/kernels/loops_of_type.h"
 
 #define FAC_T double
@@ -51,6 +61,7 @@ LEVEL_LDEXP
 
 LOOPS_LEVEL(FAC_LEVEL_LOOP)
 LEVEL_LDEXP
+LEVEL_CLAMP
 #include "backend/cpu/kernels/loops_of_type.h"
 
 #undef FAC_LOOPS
@@ -179,6 +190,13 @@ FAC_LOOPS_BF16(FAC_BF16_LOOP)
 HALVES_LEVEL(BF16_LEVEL_LOOP)
 BF16_LEVEL_LOOP(maximum, 2, 0, 2)
 BF16_LEVEL_LOOP(minimum, 2, 0, 2)
+static void level_clamp_bf16(char *const *p, int64_t n, const fac_loop_args *args __attribute__((unused))) {
+    uint16_t *out = FAC_OPERAND(0, uint16_t);
+    const uint16_t *a = FAC_OPERAND(1, const uint16_t);
+    const float low = fac__bf16_to_f32(*FAC_OPERAND(2, const uint16_t)),
+                high = fac__bf16_to_f32(*FAC_OPERAND(3, const uint16_t));
+    FAC_EACH(n) out[i] = fac__f32_to_bf16(clamp_f32(fac__bf16_to_f32(a[i]), low, high));
+}
 #endif
 
 #if FAC_ISA_LEVEL == 1
@@ -250,27 +268,28 @@ FREXP_LOOP(f32, float, 16, __mmask16, ps)
 FREXP_LOOP(f64, double, 8, __mmask8, pd)
 #endif
 
-fac_loop FAC_ISA_NAME(fac__level_loop)(fac_loop loop, int k) {
-#define LEVEL(name, inputs, numbers, k) \
-    {loop_##name##_f32, level_##name##_##k##_f32, k}, {loop_##name##_f64, level_##name##_##k##_f64, k},
-#define LEVEL_BF16(name, inputs, numbers, k) {loop_##name##_bf16, level_##name##_##k##_bf16, k},
-#define LEVEL_F16(name, inputs, numbers, k) {loop_##name##_f16, level_##name##_##k##_f16, k},
+fac_loop FAC_ISA_NAME(fac__level_loop)(fac_loop loop, unsigned level) {
+#define LEVEL_OF(type, name, k) {loop_##name##_##type, level_##name##_##k##_##type, 1u << (k)},
+#define LEVEL(name, inputs, numbers, k) LEVEL_OF(f32, name, k) LEVEL_OF(f64, name, k)
+#define LEVEL_BF16(name, inputs, numbers, k) LEVEL_OF(bf16, name, k)
+#define LEVEL_F16(name, inputs, numbers, k) LEVEL_OF(f16, name, k)
+#define BOUNDS(type) {loop_clamp_##type, level_clamp_##type, 1u << 2 | 1u << 3},
     static const struct {
-        fac_loop of, level;
-        int k;
+        fac_loop of, own;
+        unsigned level;
     } known[] = {
-        LOOPS_LEVEL(LEVEL) LEVEL(ldexp, 2, 0, 2)
+        LOOPS_LEVEL(LEVEL) LEVEL(ldexp, 2, 0, 2) BOUNDS(f32) BOUNDS(f64)
 #if FAC_ISA_LEVEL >= 1
-            HALVES_LEVEL(LEVEL_BF16) LEVEL_BF16(maximum, 2, 0, 2) LEVEL_BF16(minimum, 2, 0, 2)
+            HALVES_LEVEL(LEVEL_BF16) LEVEL_BF16(maximum, 2, 0, 2) LEVEL_BF16(minimum, 2, 0, 2) BOUNDS(bf16)
 #endif
 #if FAC_ISA_LEVEL == 1
                 HALVES_LEVEL(LEVEL_F16)
 #endif
     };
     for (size_t i = 0; i < FAC_COUNT(known); i++)
-        if (known[i].of == loop && known[i].k == k) return known[i].level;
+        if (known[i].of == loop && known[i].level == level) return known[i].own;
 #if FAC_ISA_LEVEL >= 2
-    return fac__level_loop_avx2(loop, k); /* of the loops that are this level's, too */
+    return fac__level_loop_avx2(loop, level); /* of the loops that are this level's, too */
 #else
     return NULL;
 #endif
