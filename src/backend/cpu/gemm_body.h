@@ -496,83 +496,72 @@ static void N(block)(const fac_gemm_block *g) {
 
 /* ---- few columns that lie along k ------------------------------------------------------------------------------------- */
 
-/* sums[r * cols + q] = sum over p of a[r*rs + p] * b[q*ldb + p], whose lanes are steps of k. */
+/* sums[i][j] = sum over p of x[i*ldx + p] * y[j][p], whose lanes are steps of k. */
 #define DOTS 4
-static inline __attribute__((always_inline)) void N(dot_tile)(const int rows, const int cols, int64_t depth, const T *a,
-                                                              int64_t rs, const T *b, int64_t ldb, T *sums) {
-    V acc[DOTS][DOTS], x[DOTS];
+static inline __attribute__((always_inline)) void N(dot_tile)(const int few, int64_t depth, const T *x, int64_t ldx,
+                                                              const T *const y[DOTS], T sums[][DOTS]) {
+    V acc[DOTS][DOTS], v[DOTS];
     T rest[LANES] = {0};
     int64_t p = 0;
-    for (int r = 0; r < rows; r++)
-        for (int q = 0; q < cols; q++) acc[r][q] = (V){0};
+    for (int i = 0; i < few; i++)
+        for (int j = 0; j < DOTS; j++) acc[i][j] = (V){0};
     for (; p + LANES <= depth; p += LANES) {
 #pragma GCC unroll 4
-        for (int q = 0; q < cols; q++) x[q] = LOAD(b + q * ldb + p);
+        for (int j = 0; j < DOTS; j++) v[j] = LOAD(y[j] + p);
 #pragma GCC unroll 4
-        for (int r = 0; r < rows; r++) {
-            const V y = LOAD(a + r * rs + p);
+        for (int i = 0; i < few; i++) {
+            const V u = LOAD(x + i * ldx + p);
 #pragma GCC unroll 4
-            for (int q = 0; q < cols; q++) acc[r][q] = FMA(y, x[q], acc[r][q]);
+            for (int j = 0; j < DOTS; j++) acc[i][j] = FMA(u, v[j], acc[i][j]);
         }
     }
     const size_t left = (size_t)(depth - p) * sizeof(T);
     if (left) {
-        for (int q = 0; q < cols; q++) {
-            memcpy(rest, b + q * ldb + p, left);
-            x[q] = LOAD(rest);
+        for (int j = 0; j < DOTS; j++) {
+            memcpy(rest, y[j] + p, left);
+            v[j] = LOAD(rest);
         }
-        for (int r = 0; r < rows; r++) {
-            memcpy(rest, a + r * rs + p, left);
-            const V y = LOAD(rest);
-            for (int q = 0; q < cols; q++) acc[r][q] = FMA(y, x[q], acc[r][q]);
+        for (int i = 0; i < few; i++) {
+            memcpy(rest, x + i * ldx + p, left);
+            const V u = LOAD(rest);
+            for (int j = 0; j < DOTS; j++) acc[i][j] = FMA(u, v[j], acc[i][j]);
         }
     }
-    for (int r = 0; r < rows; r++)
-        for (int q = 0; q < cols; q++) sums[r * cols + q] = N(fac_sum)(acc[r][q]);
+    for (int i = 0; i < few; i++)
+        for (int j = 0; j < DOTS; j++) sums[i][j] = N(fac_sum)(acc[i][j]);
 }
 
-/* Element (i, j) of C and its neighbours. Each element is summed alike, wherever it lies in a tile. */
-static void N(dots_at)(const fac_gemm_block *g, int64_t i, int64_t j, int rows, int cols) {
-    const T *a = (const T *)(const void *)g->a.data + i * g->a.rs,
-            *b = (const T *)(const void *)g->b.data + j * g->b.cs;
-    const T *from = g->from ? (const T *)g->from + i * g->ldf + j : NULL;
-    T *c = (T *)g->c + i * g->ldc + j, sums[DOTS * DOTS];
-#define CASE(r, q) \
-    case (r)*8 + (q): N(dot_tile)((r), (q), g->k, a, g->a.rs, b, g->b.cs, sums); break;
-    switch (rows * 8 + cols) {
-        CASE(1, 1)
-        CASE(1, 2)
-        CASE(1, 3)
-        CASE(1, 4)
-        CASE(2, 1)
-        CASE(2, 2)
-        CASE(2, 3)
-        CASE(2, 4)
-        CASE(3, 1)
-        CASE(3, 2)
-        CASE(3, 3)
-        CASE(3, 4)
-        CASE(4, 1)
-        CASE(4, 2)
-        CASE(4, 3)
-        CASE(4, 4)
+/* By `few` lines of the shorter factor up to DOTS of the longer one, the last of which stands for those that are missing. */
+static void N(dots_of)(int few, int64_t depth, const T *x, int64_t ldx, const T *y, int64_t ldy, int64_t many,
+                       T sums[][DOTS]) {
+    const T *lines[DOTS];
+    for (int j = 0; j < DOTS; j++) lines[j] = y + fac__min(j, many - 1) * ldy;
+    switch (few) {
+    case 1: N(dot_tile)(1, depth, x, ldx, lines, sums); break;
+    case 2: N(dot_tile)(2, depth, x, ldx, lines, sums); break;
+    case 3: N(dot_tile)(3, depth, x, ldx, lines, sums); break;
+    default: N(dot_tile)(4, depth, x, ldx, lines, sums); break;
     }
-#undef CASE
-    for (int r = 0; r < rows; r++)
-        for (int q = 0; q < cols; q++) c[r * g->ldc + q] = (from ? from[r * g->ldf + q] : 0) + sums[r * cols + q];
 }
 
-/* The smaller factor is read once for each tile of the larger one, which stays in a cache meanwhile. */
+/* The shorter factor is read once for each tile of the longer one, which stays in a cache meanwhile. Each element is summed alike,
+   wherever it lies in a tile and whichever factor is longer. */
 static void N(dots)(const fac_gemm_block *g) {
     const bool down = g->m > g->n;
-    const int64_t outer = down ? g->m : g->n, inner = down ? g->n : g->m;
-    for (int64_t i = 0; i < outer; i += DOTS)
-        for (int64_t j = 0; j < inner; j += DOTS) {
-            const int many = (int)fac__min(DOTS, outer - i), few = (int)fac__min(DOTS, inner - j);
-            if (down)
-                N(dots_at)(g, i, j, many, few);
-            else
-                N(dots_at)(g, j, i, few, many);
+    const T *a = (const T *)(const void *)g->a.data, *b = (const T *)(const void *)g->b.data, *from = g->from;
+    const T *x = down ? b : a, *y = down ? a : b;
+    const int64_t ldx = down ? g->b.cs : g->a.rs, ldy = down ? g->a.rs : g->b.cs;
+    const int64_t longer = down ? g->m : g->n, shorter = down ? g->n : g->m;
+    for (int64_t j = 0; j < longer; j += DOTS)
+        for (int64_t i = 0; i < shorter; i += DOTS) {
+            const int64_t many = fac__min(DOTS, longer - j), few = fac__min(DOTS, shorter - i);
+            T sums[DOTS][DOTS];
+            N(dots_of)((int)few, g->k, x + i * ldx, ldx, y + j * ldy, ldy, many, sums);
+            for (int64_t r = 0; r < few; r++)
+                for (int64_t q = 0; q < many; q++) {
+                    const int64_t row = down ? j + q : i + r, col = down ? i + r : j + q;
+                    ((T *)g->c)[row * g->ldc + col] = (from ? from[row * g->ldf + col] : 0) + sums[r][q];
+                }
         }
 }
 #undef DOTS
