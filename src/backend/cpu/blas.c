@@ -384,7 +384,7 @@ static fac_status run_blocks(const fac_gemm *g) {
     if (!job.library) {
         job.widens = suits_widening(g) && g->n <= kern->nr_f32; /* in one block of columns */
         fac_gemm_block_fn *pairs = job.widens ? NULL : bf16_block(g);
-        job.block = pairs ? pairs : suits_dots(g) ? kern->dots : kern->block;
+        job.block = pairs ? pairs : kern->dots && suits_dots(g) ? kern->dots : kern->block;
         packed_sides(g, kern, &job.mb, &job.nb);
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
         if (job.widens) job.kernel_bytes = (size_t)fac__workspace_round((int64_t)job.kernel_bytes);

@@ -38,7 +38,7 @@ typedef struct fac_gemm_kernels {
     int mr, nr_f32, nr_f64;
     size_t (*scratch_bytes)(int64_t m, int64_t n, int64_t k, fac_dtype dtype);
     fac_gemm_block_fn *block;
-    /* The same of f32 or f64, alpha 1, where the rows of A and the columns of B lie along k: without packing. */
+    /* The same of f32 or f64, alpha 1, where the rows of A and the columns of B lie along k: without packing. Or NULL. */
     fac_gemm_block_fn *dots;
     /* y[i] = sum_j a[i*lda + j] * x[j] for i < m. Each y[i] depends on its row alone. */
     void (*gemv_rows)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t lda, const void *x, void *y);

@@ -44,6 +44,14 @@ static inline fac_hf64 fac_fma_h64(fac_hf64 a, fac_hf64 b, fac_hf64 c) {
 #define MR 4
 #endif
 
+/* Whether there are ways of their own for few rows, columns and panels, and lines are fetched ahead. For x86 without AVX2, where the
+   library is to be small, there are not. */
+#if FAC_VECTOR_BYTES == 16 && defined(__x86_64__)
+#define FEW 0
+#else
+#define FEW 1
+#endif
+
 /* Lines of memory that are wanted soon: `rows` rows of `lines` lines, `gap` bytes between them. A tile fetches one of them at each step of
    its depth: the hardware does not guess rows that lie apart. */
 #define LINE 64
@@ -57,7 +65,7 @@ static inline ahead ahead_of(const void *at, int64_t lines, int64_t step, int64_
 }
 
 static inline __attribute__((always_inline)) void fetch_ahead(ahead *f) {
-    if (f->rows == 0) return;
+    if (!FEW || f->rows == 0) return;
     __builtin_prefetch(f->at, 0, 2);
     f->at += LINE;
     if (--f->line > 0) return;
@@ -174,12 +182,14 @@ static void block(const fac_gemm_block *g) {
         block_f32(g);
 }
 
+#if FEW
 static void dots(const fac_gemm_block *g) {
     if (g->dtype == FAC_F64)
         dots_f64(g);
     else
         dots_f32(g);
 }
+#endif
 
 static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, fac_dtype dtype) {
     bool complex = dtype == FAC_C64 || dtype == FAC_C128;
@@ -202,7 +212,9 @@ const fac_gemm_kernels *FAC_ISA_NAME(fac__gemm_kernels)(void) {
         .nr_f64 = 2 * FAC_LANES_F64,
         .scratch_bytes = scratch_bytes,
         .block = block,
+#if FEW
         .dots = dots,
+#endif
         .gemv_rows = FAC_ISA_NAME(fac__gemv_rows),
         .gemv_cols = FAC_ISA_NAME(fac__gemv_cols),
         .merge = merge,

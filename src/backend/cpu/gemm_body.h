@@ -81,10 +81,14 @@ typedef void (*N(thin_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T
     static void N(FAC_PASTE(name, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc) { \
         N(thin_tile)(rows, ai, ap, depth, a, b, ldb, c, ldc);                                                     \
     }
-#define TILE(rows)                          \
-    TILE_OF(tile, rows, 1, rows, false)     \
-    TILE_OF(keep_tile, rows, 1, rows, true) \
-    TILE_OF(row_tile, rows, ROW, 1, false) THIN_OF(thin, rows, 1, rows) THIN_OF(row_thin, rows, ROW, 1)
+#if FEW
+#define TILE(rows)                      \
+    TILE_OF(tile, rows, 1, rows, false) \
+    THIN_OF(thin, rows, 1, rows)        \
+    TILE_OF(keep_tile, rows, 1, rows, true) TILE_OF(row_tile, rows, ROW, 1, false) THIN_OF(row_thin, rows, ROW, 1)
+#else
+#define TILE(rows) TILE_OF(tile, rows, 1, rows, false) THIN_OF(thin, rows, 1, rows)
+#endif
 TILE(1)
 TILE(2)
 TILE(3)
@@ -124,8 +128,13 @@ typedef struct N(tile_set) {
     N(thin_fn) thins[MR];
 } N(tile_set);
 /* Of panels that are packed as [depth][rows], the second while the strip is packed, and as [rows][ROW]. */
-static const N(tile_set) N(by_depth) = {EACH(tile), EACH(thin)}, N(keeping) = {EACH(keep_tile), EACH(thin)},
-                         N(by_row) = {EACH(row_tile), EACH(row_thin)};
+static const N(tile_set) N(by_depth) = {EACH(tile), EACH(thin)};
+#if FEW
+static const N(tile_set) N(keeping) = {EACH(keep_tile), EACH(thin)}, N(by_row) = {EACH(row_tile), EACH(row_thin)};
+#else
+#define keeping_f32 by_depth_f32 /* nothing is kept */
+#define keeping_f64 by_depth_f64
+#endif
 #undef EACH
 
 /* A vector of elements that lie `step` apart, which is 1 or 2. No others are read beyond the last one. */
@@ -278,7 +287,7 @@ static int64_t N(strips_size)(int64_t n, int64_t depth) {
 static ahead N(next_group)(const fac_gemm_block *g, int64_t j, int64_t p, int64_t kc) {
     const fac_gemm_operand *b = &g->b;
     const int64_t item = (int64_t)sizeof(T), cols = fac__min(GROUP * NR, g->n - j);
-    if (!IS_NATIVE(g->dtype) || cols <= 0) return (ahead){0};
+    if (!FEW || !IS_NATIVE(g->dtype) || cols <= 0) return (ahead){0};
     const char *at = b->data + (p * b->rs + j * b->cs) * item;
     if (b->cs == 1) return ahead_of(at, fac__div_up(cols * item, LINE), b->rs * item, kc);
     return b->rs == 1 ? ahead_of(at, fac__div_up(kc * item, LINE), b->cs * item, cols) : (ahead){0};
@@ -297,7 +306,8 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     const bool in_rows = IS_NATIVE(g->dtype) && b->cs == 1;
     for (int64_t j0 = 0; j0 < g->n; j0 += GROUP * NR) {
         const int64_t group = fac__min(GROUP * NR, g->n - j0);
-        const bool whole = in_rows && group % NR == 0, direct = whole && m <= MR; /* one panel reads B where it is */
+        const bool direct = in_rows && group % NR == 0 && m <= MR; /* one panel reads B where it is */
+        const bool whole = direct || (FEW && in_rows && group % NR == 0);
         ahead next = direct ? (ahead){0} : N(next_group)(g, j0 + group, p, kc);
         if (!whole) N(pack_b)(g, bs, j0, group, p, kc, depth);
         for (int64_t j = 0; j < group; j += NR) {
@@ -315,6 +325,7 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     }
 }
 
+#if FEW
 /* The same where there is one group of strips and A's rows lie along k: each panel is copied as [rows][ROW], which keeps it from
    L1's few sets that rows a power of two apart fall into, and multiplied by all strips at once, while the next one comes. */
 static void N(pass_of_few)(const fac_gemm_block *g, int64_t p, int64_t kc) {
@@ -334,6 +345,7 @@ static void N(pass_of_few)(const fac_gemm_block *g, int64_t p, int64_t kc) {
          (int)fac__min(NR, n - j), from ? from + i * ldf + j : NULL, ldf, &next);
     }
 }
+#endif
 
 /* ---- few columns, and depth 1 ----------------------------------------------------------------------------------------- */
 
@@ -484,9 +496,13 @@ static void N(block)(const fac_gemm_block *g) {
         for (int64_t p = 0; p < g->k; p += FAC_GEMM_KC) N(narrow_pass)(g, p, fac__min(FAC_GEMM_KC, g->k - p));
         return;
     }
-    const bool few = IS_NATIVE(g->dtype) && g->n <= GROUP * NR && g->m > MR && g->a.cs == 1 && g->alpha[0] == 1;
     const int64_t step = g->c_imag ? FAC_GEMM_KC / 2 : FAC_GEMM_KC;
-    for (int64_t p = 0; p < g->k; p += step) (few ? N(pass_of_few) : N(pass))(g, p, fac__min(step, g->k - p));
+    void (*pass)(const fac_gemm_block *, int64_t, int64_t) = N(pass);
+#if FEW
+    if (IS_NATIVE(g->dtype) && g->n <= GROUP * NR && g->m > MR && g->a.cs == 1 && g->alpha[0] == 1)
+        pass = N(pass_of_few);
+#endif
+    for (int64_t p = 0; p < g->k; p += step) pass(g, p, fac__min(step, g->k - p));
     if (g->k > 0 || g->from) return;
     for (int64_t i = 0; i < g->m; i++) {
         memset((T *)g->c + i * g->ldc, 0, (size_t)g->n * sizeof(T));
@@ -494,6 +510,7 @@ static void N(block)(const fac_gemm_block *g) {
     }
 }
 
+#if FEW
 /* ---- few columns that lie along k ------------------------------------------------------------------------------------- */
 
 /* sums[i][j] = sum over p of x[i*ldx + p] * y[j][p], whose lanes are steps of k. */
@@ -565,6 +582,7 @@ static void N(dots)(const fac_gemm_block *g) {
         }
 }
 #undef DOTS
+#endif
 
 static size_t N(scratch)(int64_t m, int64_t n, int64_t k, bool complex) {
     int64_t depth = fac__min(complex ? 2 * k : k, FAC_GEMM_KC);
