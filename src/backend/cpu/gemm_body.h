@@ -306,8 +306,9 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     const bool in_rows = IS_NATIVE(g->dtype) && b->cs == 1;
     for (int64_t j0 = 0; j0 < g->n; j0 += GROUP * NR) {
         const int64_t group = fac__min(GROUP * NR, g->n - j0);
-        const bool direct = in_rows && group % NR == 0 && m <= MR; /* one panel reads B where it is */
-        const bool whole = direct || (FEW && in_rows && group % NR == 0);
+        const bool lies_well = in_rows && group % NR == 0,
+                   direct = lies_well && m <= MR; /* one panel reads B in place */
+        const bool whole = lies_well && (FEW || direct);
         ahead next = direct ? (ahead){0} : N(next_group)(g, j0 + group, p, kc);
         if (!whole) N(pack_b)(g, bs, j0, group, p, kc, depth);
         for (int64_t j = 0; j < group; j += NR) {

@@ -225,6 +225,11 @@ static inline float number(const fac_loop_args *args) { return (float)args->v[0]
 #define F16_INSTALL(name) table[FAC_LOOP_##name][FAC_F16] = loop_##name##_f16;
 #define LOOPS_F16(X) X(add) X(sub) X(mul) X(div) X(reciprocal) X(addcmul) X(addcdiv)
 LOOPS_F16(F16_LOOP)
+/* Operand OF(j) of a formula whose operand k is one number. */
+#define SOME_OR_MANY_1(j) ((j) == 1 ? many : SOME_OF(j))
+#define SOME_OR_MANY_2(j) ((j) == 2 ? many : SOME_OF(j))
+#define ONE_OR_LEVEL_1(j) ((j) == 1 ? one : ONE_OF(j))
+#define ONE_OR_LEVEL_2(j) ((j) == 2 ? one : ONE_OF(j))
 #define F16_LEVEL_LOOP(name, inputs, numbers, k)                                                                   \
     static void level_##name##_##k##_f16(char *const *p, int64_t n,                                                \
                                          const fac_loop_args *args __attribute__((unused))) {                      \
@@ -238,11 +243,6 @@ LOOPS_F16(F16_LOOP)
         }                                                                                                          \
         for (; i < n; i++) out[i] = _cvtss_sh(FORMULA_##name(ONE_OR_LEVEL_##k), _MM_FROUND_TO_NEAREST_INT);        \
     }
-/* Operand OF(j) of a formula whose operand k is one number. */
-#define SOME_OR_MANY_1(j) ((j) == 1 ? many : SOME_OF(j))
-#define SOME_OR_MANY_2(j) ((j) == 2 ? many : SOME_OF(j))
-#define ONE_OR_LEVEL_1(j) ((j) == 1 ? one : ONE_OF(j))
-#define ONE_OR_LEVEL_2(j) ((j) == 2 ? one : ONE_OF(j))
 HALVES_LEVEL(F16_LEVEL_LOOP)
 #endif
 
