@@ -1,10 +1,14 @@
 /* LAPACK's library: it is not there until an operator needs it, and one that cannot be used is told of. Each test has a process of its
    own, since the library is looked for once. */
 #include "linalg_test.h"
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+extern char **environ;
 
 static bool is_mapped(const char *name) {
     char line[4096];
@@ -36,6 +40,31 @@ static bool loads_when_needed(void) {
     return decomposes() && (is_mapped("openblas") || is_mapped("lapack"));
 }
 
+/* The kernels that this processor should have of OpenBLAS; NULL where it may choose. */
+static const char *expected_core(void) {
+    return strcmp(fac_cpu_isa(), "avx512") == 0 ? "SkylakeX" : strcmp(fac_cpu_isa(), "avx2") == 0 ? "Haswell" : NULL;
+}
+
+static bool has_core(const char *expected) {
+    if (!decomposes()) return false;
+    void *library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
+    void *found = library ? dlsym(library, "openblas_get_corename") : NULL;
+    const char *(*core_name)(void);
+    if (!found || !expected) return true; /* another library */
+    memcpy(&core_name, &found, sizeof found);
+    return strcmp(core_name(), expected) == 0;
+}
+
+static bool takes_its_kernels(void) {
+    char **before = environ;
+    return has_core(expected_core()) && environ == before && !getenv("OPENBLAS_CORETYPE");
+}
+
+static bool leaves_a_choice(void) {
+    setenv("OPENBLAS_CORETYPE", "Nehalem", 1);
+    return has_core("Nehalem");
+}
+
 static bool fails_with(const char *library, const char *text) {
     setenv("FACULA_LAPACK_LIBRARY", library, 1);
     for (int i = 0; i < 2; i++) { /* the failure is remembered */
@@ -59,4 +88,11 @@ static void library_that_is_missing_is_an_error(void **state) {
     assert_int_equal(in_a_child(with_another_library), 0);
 }
 
-FAC_TEST_MAIN(FAC_TEST(library_is_loaded_when_it_is_needed), FAC_TEST(library_that_is_missing_is_an_error))
+static void openblas_takes_the_kernels_of_the_processor_whatever_its_model(void **state) {
+    (void)state;
+    assert_int_equal(in_a_child(takes_its_kernels), 0);
+    assert_int_equal(in_a_child(leaves_a_choice), 0);
+}
+
+FAC_TEST_MAIN(FAC_TEST(openblas_takes_the_kernels_of_the_processor_whatever_its_model),
+              FAC_TEST(library_is_loaded_when_it_is_needed), FAC_TEST(library_that_is_missing_is_an_error))

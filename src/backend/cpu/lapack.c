@@ -1,8 +1,12 @@
 /* Finds LAPACK's library, fills the table of its routines, and remembers how that went. */
 #include "backend/cpu/lapack.h"
+#include "backend/cpu/cpu.h"
 #include "base/mutex.h"
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#define CORE_VARIABLE "OPENBLAS_CORETYPE"
 
 const bool fac__lapack_built_in = true;
 fac_lapack fac__lapack;
@@ -30,13 +34,54 @@ static bool refuse(const char *format, const char *what) {
     return false;
 }
 
+/* ---- the kernels of OpenBLAS ------------------------------------------------------------------------------------------- */
+
+/* What names the kernels for this level of instructions. By itself OpenBLAS goes by the models that it knows, and takes one that
+   is newer than itself for one of 2004. NULL: it may choose. */
+static const char *core_setting(void) {
+#if defined(__x86_64__)
+    if (fac__cpu_isa == FAC_ISA_AVX512) return CORE_VARIABLE "=SkylakeX";
+    if (fac__cpu_isa == FAC_ISA_AVX2) return CORE_VARIABLE "=Haswell";
+#endif
+    return NULL;
+}
+
+extern char **environ; /* POSIX has it, and no header */
+
+/* The environment with one setting more; NULL where memory is short. */
+static char **environment_with(const char *setting) {
+    size_t n = 0;
+    while (environ && environ[n]) n++;
+    char **copy = malloc((n + 2) * sizeof *copy);
+    if (!copy) return NULL;
+    if (n) memcpy(copy, environ, n * sizeof *copy);
+    memcpy(&copy[n], &setting, sizeof setting);
+    copy[n + 1] = NULL;
+    return copy;
+}
+
+/* dlopen, and what OpenBLAS reads meanwhile. setenv might move the environment under another thread that reads it; here that thread
+   finds one of two whole ones, the second of which is therefore never freed. */
+static void *open_with_core(const char *name) {
+    static char **lent;
+    const char *setting = getenv(CORE_VARIABLE) ? NULL : core_setting();
+    char **const own = environ;
+    if (setting && !lent) lent = environment_with(setting);
+    if (setting && lent) environ = lent;
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (environ == lent) environ = own;
+    return library;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------------------------------- */
+
 /* The library that the environment names, else the one that the build found, by its name and then by its place. */
 static void *open_library(void) {
     const char *named = fac__env("FACULA_LAPACK_LIBRARY");
     const char *choices[] = {named && *named ? named : FAC_LAPACK_NAME, named && *named ? NULL : FAC_LAPACK_PATH};
     void *library = NULL;
     for (size_t i = 0; i < FAC_COUNT(choices) && !library; i++)
-        if (choices[i]) library = dlopen(choices[i], RTLD_NOW | RTLD_LOCAL);
+        if (choices[i]) library = open_with_core(choices[i]);
     return library;
 }
 
