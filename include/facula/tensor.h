@@ -155,9 +155,9 @@ FAC_API FAC_MUST fac_status fac_set_num_threads(int n);
               zero, those beyond bfloat16's range as infinity; sums are float32
    Each permits, none demands: a product is rounded only where that is faster. On the CPU MEDIUM rounds in mm, addmm,
    bmm and baddbmm, and what is made of them (matmul, linear, tensordot, einsum, gradients), of more than 4,096
-   multiplications, where the processor has AVX512_BF16 and fac_cpu_isa() is "avx512". Convolutions, recurrent layers,
-   attention and linear algebra do not heed it, nor do matrices times vectors. Facula's CUDA kernels multiply in
-   float32. */
+   multiplications, where the processor has AVX512_BF16, fac_cpu_isa() is "avx512", and the maker is not Intel, whose
+   processors multiply float32 faster. Convolutions, recurrent layers, attention and linear algebra do not heed it, nor
+   do matrices times vectors. Facula's CUDA kernels multiply in float32. */
 typedef enum fac_matmul_precision {
     FAC_PRECISION_HIGHEST,
     FAC_PRECISION_HIGH,

@@ -1,5 +1,6 @@
 /* Scaled dot-product attention: fused against separate operators, and gradients of both to second order. */
 #include "linalg_test.h"
+#include "pairs.h"
 
 /* softmax(q k^T / sqrt(E) + mask) v by separate operators. */
 static fac_tensor *expected_attention(fac_tensor *q, fac_tensor *k, fac_tensor *v, fac_tensor *mask, bool causal,
@@ -136,7 +137,7 @@ static void attention_refuses_bad_arguments(void **state) {
     assert_error(FAC_ERR_SHAPE, "at least 2 dimensional");
 }
 
-FAC_TEST_MAIN(FAC_TEST(attention_fused_matches_separate_operators), FAC_TEST(attention_masks_and_scale),
+FAC_TEST_MAIN_OF_PAIRS(FAC_TEST(attention_fused_matches_separate_operators), FAC_TEST(attention_masks_and_scale),
               FAC_TEST(attention_closed_rows_give_zeros), FAC_TEST(attention_shares_heads),
               FAC_TEST(attention_dropout_keeps_the_mean), FAC_TEST(attention_has_gradients_to_second_order),
               FAC_TEST(attention_gradients_over_several_blocks), FAC_TEST(attention_refuses_bad_arguments))

@@ -2,6 +2,7 @@
    threads. */
 #include "backend/cpu/blas.h"
 #include "core/scalar.h"
+#include "pairs.h"
 #include "support/support.h"
 #include <math.h>
 #include <stdio.h>
@@ -509,7 +510,7 @@ static void blas_bool_is_refused(void **unused) {
     fac_error_clear();
 }
 
-FAC_TEST_MAIN(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_alpha_and_beta_scale),
+FAC_TEST_MAIN_OF_PAIRS(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_alpha_and_beta_scale),
               FAC_TEST(blas_conjugate_operands), FAC_TEST(blas_large_blocks_match),
               FAC_TEST(blas_beta_zero_does_not_read), FAC_TEST(blas_empty_depth_scales_only),
               FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_panels_and_strips_of_every_kind),

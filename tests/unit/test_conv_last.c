@@ -2,6 +2,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/gemm.h"
 #include "conv_case.h"
+#include "pairs.h"
 #include <math.h>
 
 /* clang-format off */
@@ -177,7 +178,7 @@ static void conv_of_innermost_channels_survives_every_failed_allocation(void **s
     assert_ok(fac_set_num_threads(was));
 }
 
-FAC_TEST_MAIN(FAC_TEST(conv_of_innermost_channels_agrees_with_windows),
+FAC_TEST_MAIN_OF_PAIRS(FAC_TEST(conv_of_innermost_channels_agrees_with_windows),
               FAC_TEST(conv_of_bf16_of_innermost_channels_is_that_of_the_same_numbers),
               FAC_TEST(conv_of_innermost_channels_has_the_same_bits_for_any_number_of_threads),
               FAC_TEST(products_of_bf16_are_those_of_the_same_numbers), FAC_TEST(infinity_stays_within_its_windows),

@@ -1,5 +1,6 @@
 /* The setting of how exact products of float32 matrices are: what each value permits, and that it permits no more. */
 #include "backend/cpu/gemm.h"
+#include "pairs.h"
 #include "support/support.h"
 #include <facula/facula.h>
 #include <math.h>
@@ -9,7 +10,7 @@
 static void set(fac_matmul_precision p) { assert_ok(fac_set_float32_matmul_precision(p)); }
 
 /* Whether MEDIUM rounds on this machine. */
-static bool rounds(void) { return FAC_ISA_PICK(fac__gemm_bf16)() != NULL; }
+static bool rounds(void) { return fac__cpu_bf16_fast; }
 
 static float *values(fac_tensor *t) {
     assert_no_error();
@@ -246,11 +247,11 @@ static void S194_medium_rounds_in_gradients(void **state) {
     assert_true(fac_allclose(grad[0], grad[1], .rtol = 0.05, .atol = 20));
 }
 
-FAC_TEST_MAIN(FAC_TEST(S194_matmul_precision_is_what_was_set),
-              FAC_TEST(S194_a_precision_that_there_is_not_changes_nothing),
-              FAC_TEST(S194_the_precision_is_the_whole_processes),
-              FAC_TEST(S194_medium_rounds_factors_once_and_nothing_else),
-              FAC_TEST(S194_medium_rounds_products_of_batches),
-              FAC_TEST(S194_medium_leaves_small_products_vectors_and_convolutions),
-              FAC_TEST(S194_medium_leaves_other_dtypes), FAC_TEST(S194_medium_hands_on_what_is_not_a_number),
-              FAC_TEST(S194_medium_rounds_in_gradients))
+FAC_TEST_MAIN_OF_PAIRS(FAC_TEST(S194_matmul_precision_is_what_was_set),
+                       FAC_TEST(S194_a_precision_that_there_is_not_changes_nothing),
+                       FAC_TEST(S194_the_precision_is_the_whole_processes),
+                       FAC_TEST(S194_medium_rounds_factors_once_and_nothing_else),
+                       FAC_TEST(S194_medium_rounds_products_of_batches),
+                       FAC_TEST(S194_medium_leaves_small_products_vectors_and_convolutions),
+                       FAC_TEST(S194_medium_leaves_other_dtypes), FAC_TEST(S194_medium_hands_on_what_is_not_a_number),
+                       FAC_TEST(S194_medium_rounds_in_gradients))

@@ -1,6 +1,7 @@
 /* Recurrent networks against the textbook's equations written with other operators: outputs and gradients of padded and packed
    sequences, in both directions, with projections, and their second derivatives. */
 #include "linalg_test.h"
+#include "pairs.h"
 
 static fac_tensor *integers(fac_ints v) { return fac_tensor_from(v.v, FAC_I64, FAC_INTS((int64_t)v.n)); }
 
@@ -470,7 +471,7 @@ static void rnn_refuses_bad_arguments(void **state) {
     assert_error(FAC_ERR_ARGUMENT, "exceeds the 3 steps");
 }
 
-FAC_TEST_MAIN(FAC_TEST(rnn_layers_are_the_textbooks), FAC_TEST(lstm_projections_are_the_textbooks),
+FAC_TEST_MAIN_OF_PAIRS(FAC_TEST(rnn_layers_are_the_textbooks), FAC_TEST(lstm_projections_are_the_textbooks),
               FAC_TEST(lstm_stacks_layers_and_directions), FAC_TEST(lstm_drops_between_layers_while_training),
               FAC_TEST(rnn_has_gradients_to_second_order), FAC_TEST(lstm_projection_has_gradients_to_second_order),
               FAC_TEST(cells_are_the_textbooks), FAC_TEST(rnn_halves_are_computed_in_single_precision),

@@ -41,6 +41,7 @@ enum {
     DOT_COLUMNS = 12,         /* or their columns, */
     DOT_DEPTH = 32,           /* and k at least, for each of these */
     HALF_PIECE = 256,         /* elements of C that are widened together */
+    PAIRS_FEW = 8,            /* rows whose factors are not worth widening, however slow products of pairs are */
     PAIRS_DEPTH = 64,         /* of a row whose products are summed by pairs */
     VECTOR_ELEMENTS = 1 << 15 /* matrix elements per chunk of a matrix-vector product */
 };
@@ -51,9 +52,12 @@ static const fac_gemm_kernels *kernels(void) { return FAC_ISA_PICK(fac__gemm_ker
 
 /* The way by dot products of bf16, for operands of it and for f32 that may be rounded and is worth it; NULL: as all others. */
 static fac_gemm_block_fn *bf16_block(const fac_gemm *g) {
-    if (g->k == 0) return NULL;
-    if (g->dtype == FAC_BF16) return fac__scalar_f64(g->alpha) == 1 ? FAC_ISA_PICK(fac__gemm_bf16)() : NULL;
-    if (!g->may_round || g->dtype != FAC_F32 || g->c_dtype != FAC_F32) return NULL;
+    if (g->k == 0 || !fac__cpu_bf16) return NULL;
+    if (g->dtype == FAC_BF16) {
+        const bool faster = fac__cpu_bf16_fast || g->m <= PAIRS_FEW;
+        return faster && fac__scalar_f64(g->alpha) == 1 ? FAC_ISA_PICK(fac__gemm_bf16)() : NULL;
+    }
+    if (!fac__cpu_bf16_fast || !g->may_round || g->dtype != FAC_F32 || g->c_dtype != FAC_F32) return NULL;
     if ((double)g->m * (double)g->n * (double)g->k <= ROUNDED_WORK) return NULL;
     return FAC_ISA_PICK(fac__gemm_bf16)();
 }

@@ -364,7 +364,7 @@ static fac_status finish_result(fac_status st, fac_tensor *out, fac_tensor *work
 
 /* Whether these are multiplied as they are. */
 static bool multiplies_16(const fac_tensor *q, const fac_tensor *k, const fac_tensor *v) {
-    return q->dtype == FAC_BF16 && k->dtype == FAC_BF16 && v->dtype == FAC_BF16 && FAC_ISA_PICK(fac__gemm_bf16)();
+    return q->dtype == FAC_BF16 && k->dtype == FAC_BF16 && v->dtype == FAC_BF16 && fac__cpu_bf16_fast;
 }
 
 /* Sums of rooms for a block, and of its work, cannot overflow. */

@@ -6,9 +6,9 @@
      to_weight  W     = small . im2col(large)^T
 
    Windows are made for some positions or channels at a time so that they stay in the L2 cache. Tasks are cut by shape
-   alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. f16 and bf16 are
-   summed in f32, integers in their own dtype, which wraps, and bytes in i16, which is then cut to theirs. Most convolutions of f32, and of bf16 where
-   the processor multiplies it, go elsewhere: where channels are innermost, or are many and put innermost, to conv_last.c and
+   alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. Integers are summed in their own
+   dtype, which wraps, bytes in i16, which is then cut to theirs. Halves are summed in f32; those that need windows become f32 before, unless
+   they are bf16 and the processor multiplies it faster (fac__cpu_bf16_fast). Most convolutions of f32, and of bf16 that stays so, go elsewhere: where channels are innermost, or are many and put innermost, to conv_last.c and
    conv_winograd.c (AVX-512), else to oneDNN (conv_library.c). What comes back here is made row-major first. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/gemm.h"
@@ -46,14 +46,18 @@ typedef struct conv_job {
 
 static inline size_t item(const conv_job *j) { return fac__dtype_size(j->dtype); }
 static inline fac_dtype sum_type(fac_dtype d) { return fac__is_half(d) ? FAC_F32 : d; }
-/* What a computation takes instead: windows have no loops for bytes. */
-static inline fac_dtype widened(fac_dtype d) { return d == FAC_U8 || d == FAC_I8 ? FAC_I16 : d; }
-
 /* Windows are the large side itself: nothing to make. */
 static bool is_pointwise(const fac_conv *c) {
     bool plain = c->taps == 1;
     for (int d = 0; d < FAC_CONV_DIMS; d++) plain = plain && c->stride[d] == 1 && c->padding[d] == 0;
     return plain && c->small_count == c->large_count;
+}
+
+/* What a computation in the format f takes in place of d. */
+static fac_dtype computed_in(const fac_conv *c, fac_dtype d, fac_memory_format f) {
+    if (d == FAC_U8 || d == FAC_I8) return FAC_I16; /* windows have no loops for bytes */
+    const bool stays = (f == FAC_CONTIGUOUS && is_pointwise(c)) || (d == FAC_BF16 && fac__cpu_bf16_fast);
+    return fac__is_half(d) && !stays ? FAC_F32 : d;
 }
 
 /* Of no channels there are no rows, and no work: only the bias is left. */
@@ -175,10 +179,10 @@ static fac_status to_small_range(void *ctx, int64_t begin, int64_t end, void *sc
     return FAC_OK;
 }
 
-/* Without windows to make, our own products are faster: of bf16, and of f32 whose channels would have to be filled up. */
+/* Without windows to make, our own products are faster, but for channels that are innermost. */
 static bool library_takes(const fac_conv *c, fac_conv_side result, fac_dtype d, bool last) {
-    const bool plain = is_pointwise(c), even = last || (c->small % 16 == 0 && c->large % 16 == 0);
-    const bool takes = d == FAC_F32 ? !plain || even : d == FAC_BF16 && fac__cpu_bf16 && !plain;
+    const bool takes = d == FAC_F32 || (d == FAC_BF16 && fac__cpu_bf16_fast);
+    if (is_pointwise(c) && !(d == FAC_F32 && last)) return false;
     return takes && fac__conv_library_suits(c, result);
 }
 
@@ -396,7 +400,7 @@ static fac_status to_weight(conv_job *j, char *out) {
 /* out[k] = sum over batch and positions of grad[n][k][:], as products with ones, then over the batch in order. last: of
    grad[n][:][k]. */
 static fac_status to_bias(const fac_tensor *grad, const fac_conv *c, bool last, fac_tensor *out) {
-    fac_dtype dtype = (fac_dtype)out->dtype, sum = sum_type(dtype);
+    const fac_dtype dtype = (fac_dtype)grad->dtype, sum = sum_type(dtype);
     int64_t channels = out->numel, count = c->transposed ? c->large_count : c->small_count;
     size_t size = fac__dtype_size(dtype), sum_size = fac__dtype_size(sum);
     char *ones = fac__alloc_array((size_t)count, size);
@@ -414,6 +418,8 @@ static fac_status to_bias(const fac_tensor *grad, const fac_conv *c, bool last, 
         p.beta = fac_scalar_i_(0);
         st = fac__gemm(&p);
     }
+    char *at = fac__data(out);
+    const size_t item = fac__dtype_size((fac_dtype)out->dtype);
     for (int64_t k = 0; k < channels && st == FAC_OK; k++) {
         double total[2] = {0, 0}, z[2], re_im[2];
         for (int64_t n = 0; n < c->batch; n++) {
@@ -422,7 +428,7 @@ static fac_status to_bias(const fac_tensor *grad, const fac_conv *c, bool last, 
             total[1] += z[1];
         }
         fac_scalar v = fac_dtype_is_complex(dtype) ? fac_scalar_c_(total) : fac_scalar_f_(total[0]);
-        fac__store((char *)fac__data(out) + (size_t)k * size, dtype, v);
+        fac__store(at + (size_t)k * item, (fac_dtype)out->dtype, v);
     }
     fac__free(rows);
     fac__free(ones);
@@ -437,6 +443,7 @@ typedef struct one_side {
     fac_conv_side result;
     fac_tensor *from[FAC_CONV_SIDES]; /* NULL at the result */
     fac_tensor *bias, *out;
+    fac_dtype dtype; /* computed in */
     bool gradient;
 } one_side;
 
@@ -445,10 +452,9 @@ typedef struct operands {
     fac_tensor *side[FAC_CONV_SIDES], *bias;
 } operands;
 
-static fac_status operand_make(fac_tensor *t, fac_memory_format f, fac_tensor **out) {
-    const fac_dtype d = t ? (fac_dtype)t->dtype : FAC_F32;
-    if (widened(d) == d) return fac__in_format_below(t, f, out);
-    FAC_TRY(fac__empty(t->sizes, t->ndim, widened(d), t->device, out));
+static fac_status operand_make(fac_tensor *t, fac_dtype dtype, fac_memory_format f, fac_tensor **out) {
+    if (!t || (fac_dtype)t->dtype == dtype) return fac__in_format_below(t, f, out);
+    FAC_TRY(fac__empty_format(t->sizes, t->ndim, dtype, t->device, f, out));
     return fac__copy_below(*out, t);
 }
 
@@ -457,13 +463,21 @@ static fac_status operands_make(const one_side *o, fac_memory_format f, operands
     for (int i = 0; i < FAC_CONV_SIDES; i++) {
         fac_tensor *t = o->from[i];
         const bool stays = t && i == FAC_CONV_WEIGHT && fac__is_contiguous(t);
-        FAC_TRY(operand_make(t, stays ? FAC_CONTIGUOUS : f, &to->side[i]));
+        FAC_TRY(operand_make(t, o->dtype, stays ? FAC_CONTIGUOUS : f, &to->side[i]));
     }
-    return operand_make(o->bias, FAC_CONTIGUOUS, &to->bias);
+    return operand_make(o->bias, o->dtype, FAC_CONTIGUOUS, &to->bias);
 }
 static void operands_free(operands *o) {
     for (int i = 0; i < FAC_CONV_SIDES; i++) fac__unref(o->side[i]);
     fac__unref(o->bias);
+}
+
+/* The result in that format and in the dtype of the computation, until fac__rowmajor_end. */
+static fac_status result_begin(const one_side *o, fac_memory_format f, fac_rowmajor *to) {
+    fac_tensor *out = o->out;
+    if ((fac_dtype)out->dtype == o->dtype) return fac__formatted_begin(out, f, to);
+    *to = (fac_rowmajor){.target = out};
+    return fac__empty_format(out->sizes, out->ndim, o->dtype, out->device, f, &to->t);
 }
 
 static conv_job job_of(const one_side *o, const operands *from, const fac_tensor *out, bool last) {
@@ -482,14 +496,13 @@ static conv_job job_of(const one_side *o, const operands *from, const fac_tensor
 }
 
 static bool last_takes(const one_side *o) {
-    const fac_dtype d = (fac_dtype)o->out->dtype;
-    return fac__conv_last_suits(o->c, o->result, d) || library_takes(o->c, o->result, d, true);
+    return fac__conv_last_suits(o->c, o->result, o->dtype) || library_takes(o->c, o->result, o->dtype, true);
 }
 
 /* From innermost channels to innermost channels; *done says whether that is the faster way. */
 static fac_status compute_last(const one_side *o, const operands *from, fac_memory_format f, bool *done) {
     fac_rowmajor to;
-    FAC_TRY(fac__formatted_begin(o->out, f, &to));
+    FAC_TRY(result_begin(o, f, &to));
     conv_job j = job_of(o, from, to.t, true);
     fac_status st = FAC_OK;
     if (fac__conv_last_suits(o->c, o->result, j.dtype)) {
@@ -507,12 +520,8 @@ static fac_status compute_last(const one_side *o, const operands *from, fac_memo
 }
 
 static fac_status compute_row_major(const one_side *o, const operands *from) {
-    const fac_dtype d = (fac_dtype)o->out->dtype;
-    fac_rowmajor to = {.t = o->out, .target = o->out};
-    if (widened(d) != d)
-        FAC_TRY(fac__empty(o->out->sizes, o->out->ndim, widened(d), o->out->device, &to.t));
-    else
-        FAC_TRY(fac__rowmajor_begin(o->out, false, &to));
+    fac_rowmajor to;
+    FAC_TRY(result_begin(o, FAC_CONTIGUOUS, &to));
     conv_job j = job_of(o, from, to.t, false);
     return fac__rowmajor_end(&to, o->result == FAC_CONV_SMALL   ? to_small(&j)
                                   : o->result == FAC_CONV_LARGE ? to_large(&j)
@@ -522,7 +531,7 @@ static fac_status compute_row_major(const one_side *o, const operands *from) {
 /* Row-major images that are worth putting their channels last, and back. */
 static bool should_move(const one_side *o) {
     const fac_conv *c = o->c;
-    const fac_dtype d = (fac_dtype)o->out->dtype;
+    const fac_dtype d = o->dtype;
     if (c->nd == 1 || !c->batched || fac__min(c->small, c->large) < MOVED_CHANNELS) return false;
     return fac__conv_winograd_suits(c, o->result, d) ||
            (d == FAC_BF16 && !is_pointwise(c) && fac__conv_last_suits(c, o->result, d));
@@ -554,20 +563,22 @@ fac_status convolution_cpu(fac_structured *s, fac_tensor *input, fac_tensor *wei
     fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
     fac_conv c;
     FAC_TRY(fac__conv_plan(input, weight, bias, &args, &c));
+    const fac_memory_format f = fac__conv_format(input, weight);
     one_side o = {.c = &c, .result = transposed ? FAC_CONV_LARGE : FAC_CONV_SMALL, .bias = bias, .out = s->out[0]};
+    o.dtype = computed_in(&c, (fac_dtype)input->dtype, f);
     o.from[transposed ? FAC_CONV_SMALL : FAC_CONV_LARGE] = input;
     o.from[FAC_CONV_WEIGHT] = weight;
-    return compute(&o, fac__conv_format(input, weight));
+    return compute(&o, f);
 }
 
-/* Gradients of input (out[0]), weight (out[1]) and bias (out[2]), where wanted. Operands lie in the format f, or stay to be
-   converted for a single one of them. */
+/* Gradients of input (out[0]), weight (out[1]) and bias (out[2]), where wanted. grad and input are as operand_make makes them. */
 static fac_status backward(const fac_conv *c, fac_tensor *grad, fac_tensor *input, fac_tensor *weight,
                            fac_memory_format f, fac_tensor *const *out) {
     const fac_conv_side of_input = c->transposed ? FAC_CONV_SMALL : FAC_CONV_LARGE,
                         of_grad = c->transposed ? FAC_CONV_LARGE : FAC_CONV_SMALL;
-    one_side to_input = {.c = c, .result = of_input, .out = out[0], .gradient = true};
-    one_side weights = {.c = c, .result = FAC_CONV_WEIGHT, .out = out[1], .gradient = true};
+    const fac_dtype d = (fac_dtype)grad->dtype;
+    one_side to_input = {.c = c, .result = of_input, .out = out[0], .dtype = d, .gradient = true};
+    one_side weights = {.c = c, .result = FAC_CONV_WEIGHT, .out = out[1], .dtype = d, .gradient = true};
     to_input.from[of_grad] = weights.from[of_grad] = grad;
     to_input.from[FAC_CONV_WEIGHT] = weight;
     weights.from[of_input] = input;
@@ -584,11 +595,12 @@ fac_status convolution_backward_cpu(fac_structured *s, fac_tensor *grad_output, 
     fac_conv_args args = {stride, padding, dilation, output_padding, transposed, groups};
     fac_conv c;
     FAC_TRY(fac__conv_plan(input, weight, NULL, &args, &c));
-    const bool may_be_last = input->dtype == FAC_F32 || input->dtype == FAC_BF16;
+    const bool may_be_last = fac__is_half((fac_dtype)input->dtype) || input->dtype == FAC_F32;
     const fac_memory_format f = may_be_last ? fac__conv_format(input, weight) : FAC_CONTIGUOUS;
+    const fac_dtype d = computed_in(&c, (fac_dtype)input->dtype, f);
     fac_tensor *grad = NULL, *image = NULL;
-    fac_status st = fac__in_format_below(grad_output, f, &grad);
-    if (st == FAC_OK) st = fac__in_format_below(input, f, &image);
+    fac_status st = operand_make(grad_output, d, f, &grad);
+    if (st == FAC_OK) st = operand_make(input, d, f, &image);
     if (st == FAC_OK) st = backward(&c, grad, image, weight, f, s->out);
     fac__unref(grad);
     fac__unref(image);

@@ -579,7 +579,7 @@ static bool pads_little(const fac_conv *c) {
 }
 
 bool fac__conv_last_suits(const fac_conv *c, fac_conv_side result, fac_dtype d) {
-    if (fac__cpu_isa < FAC_ISA_AVX512 || (d != FAC_F32 && !(d == FAC_BF16 && fac__cpu_bf16))) return false;
+    if (fac__cpu_isa < FAC_ISA_AVX512 || (d != FAC_F32 && !(d == FAC_BF16 && fac__cpu_bf16_fast))) return false;
     if (result == FAC_CONV_WEIGHT)
         return (fac__min(c->small, c->large) >= LEAST_CHANNELS || is_single(c)) && work_of(c) >= LEAST_WORK &&
                pads_little(c);
@@ -671,7 +671,7 @@ fac_status fac__conv_last(const fac_conv *c, fac_conv_side result, const fac_con
 
 /* Few rows do not repay that all of b is packed at once. Sums are added as in gemm_bf16.isa.c, with the same bits. */
 bool fac__conv_last_suits_product(int64_t m, int64_t n, int64_t k) {
-    return fac__cpu_isa == FAC_ISA_AVX512 && fac__cpu_bf16 && m >= LEAST_ROWS && n >= FAC_CONV_LANES && k >= 16 &&
+    return fac__cpu_isa == FAC_ISA_AVX512 && fac__cpu_bf16_fast && m >= LEAST_ROWS && n >= FAC_CONV_LANES && k >= 16 &&
            k < INT32_MAX && n < INT32_MAX && m < INT32_MAX;
 }
 

@@ -1,5 +1,5 @@
 /* Inner loops of convolutions whose channels are innermost (conv_last.c), of f32 or bf16. Built for AVX-512; those of bf16 run where
-   fac__cpu_bf16 says that the processor multiplies it. */
+   fac__cpu_bf16_fast says that the processor multiplies it. */
 #ifndef FAC_SRC_BACKEND_CPU_KERNELS_CONV_LAST_H
 #define FAC_SRC_BACKEND_CPU_KERNELS_CONV_LAST_H
 

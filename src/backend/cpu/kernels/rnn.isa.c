@@ -156,7 +156,7 @@ const fac_rnn_kernels *FAC_ISA_NAME(fac__rnn_kernels)(fac_dtype dtype) {
     case FAC_F32: return &kernels_f32;
     case FAC_F64: return &kernels_f64;
 #if FAC_ISA_LEVEL >= 2
-    case FAC_BF16: return fac__cpu_bf16 ? &kernels_bf16 : NULL;
+    case FAC_BF16: return fac__cpu_bf16_fast ? &kernels_bf16 : NULL;
 #endif
     default: return NULL;
     }
