@@ -44,12 +44,12 @@ static __attribute__((noinline)) void copy_run(char *dst, const char *src, size_
         }                                                                                             \
         for (; i < n; i++) memcpy(dst + 2 * i * (int)sizeof(T), src + i * (int)sizeof(T), sizeof(T)); \
     }
-/* From every other place: the lower halves of items twice as wide. What lies behind the last element is not read. A long run is
-   fetched some lines ahead; short ones take turns, as those of a sum's two operands do, and would only be in each other's way. */
+/* From every other place: the lower halves of items twice as wide. What lies behind the last element is not read. Of a run
+   that is not short, the lines far ahead are asked for: those of the next run, too, where the runs of two operands take turns. */
 #define FROM_EVERY_OTHER(name, T, HALVES)                                                              \
     static void name(char *dst, const char *src, int64_t n) {                                          \
-        enum { HALF = (int)(32 / sizeof(T)), LONG = 512, AHEAD = 512 };                                \
-        const int ahead = n >= LONG ? AHEAD : 0;                                                       \
+        enum { HALF = (int)(32 / sizeof(T)), LONG_BYTES = 512, AHEAD = 1024 };                         \
+        const int ahead = n * (int)sizeof(T) >= LONG_BYTES ? AHEAD : 0;                                \
         int64_t i = 0;                                                                                 \
         for (; i + HALF < n; i += HALF) {                                                              \
             const char *const from = src + 2 * i * (int)sizeof(T);                                     \

@@ -6,31 +6,83 @@
 #include "backend/cpu/kernels/vtrig.h"
 #include "backend/cpu/loops.h"
 
+#if FAC_VECTOR_BYTES == 64
+/* erfc of floats, within 0.9 ulp and down to the smallest number: of a = |x|, exp(-a^2) erfcx(a), or 2 less that. erfcx is v + t P(t) for
+   t = a - c, a fit of its own in each of 14 intervals, quarters of octaves of a + 1, which its bits choose; v = erfcx(c) is nearly a
+   float. exp(-a^2) is 2^k 2^(j/16) (1 + q), with the low half of a^2 and of 2^(j/16) in q. From 10.1 on the result is 0. */
+typedef fac_vf32 few_floats;
+static inline few_floats verfc(few_floats x) {
+    /* clang-format off */
+    static const float centre[16] = {
+        0x1.400b3cp+0f, 0x1.bfea2ap+0f, 0x1.201084p+1f, 0x1.600f9cp+1f, 0x1.bff7a8p+1f, 0x1.1ff3f4p+2f, 0x1.5ff5eap+2f,
+        0x1.9fedc2p+2f, 0x1.fff014p+2f, 0x1.332a36p+3f, 0x1.332a36p+3f, 0x1.332a36p+3f, 0x1.00091ep-3f, 0x1.7ffa94p-2f,
+        0x1.3ff12ep-1f, 0x1.bffde4p-1f};
+    static const float value[16] = {
+        0x1.789d3p-2f, 0x1.23db34p-2f, 0x1.d92ce6p-3f, 0x1.8c8eecp-3f, 0x1.3e101ep-3f, 0x1.f5c6bp-4f, 0x1.9d960cp-4f,
+        0x1.5f84d6p-4f, 0x1.1eb18cp-4f, 0x1.deece4p-5f, 0x1.deece4p-5f, 0x1.deece4p-5f, 0x1.bf14dcp-1f, 0x1.5f2a58p-1f,
+        0x1.1d1d1ep-1f, 0x1.db75d4p-2f};
+    static const float power[16] = {
+        0x1p+0f, 0x1.0b5586p+0f, 0x1.172b84p+0f, 0x1.2387a6p+0f, 0x1.306fep+0f, 0x1.3dea64p+0f, 0x1.4bfdaep+0f, 0x1.5ab07ep+0f,
+        0x1.6a09e6p+0f, 0x1.7a1148p+0f, 0x1.8ace54p+0f, 0x1.9c4918p+0f, 0x1.ae89fap+0f, 0x1.c199bep+0f, 0x1.d5818ep+0f,
+        0x1.ea4afap+0f};
+    static const float rest[16] = {
+        0, 0x1.8d96d4p-25f, -0x1.9c0c22p-27f, 0x1.964904p-25f, 0x1.125002p-25f, 0x1.370be4p-25f, -0x1.0a355p-25f,
+        -0x1.00d8acp-27f, 0x1.26055cp-26f, -0x1.05cb44p-25f, 0x1.67a1cap-28f, 0x1.a3b5e4p-28f, -0x1.f9c304p-27f,
+        -0x1.6961b4p-28f, -0x1.a5217cp-28f, 0x1.61428ep-28f};
+    static const float term[6][16] = { /* from the highest power down */
+        {0x1.d78de2p-9f, 0x1.132906p-10f, 0x1.704fe2p-12f, 0x1.14d6b2p-13f, 0x1.356374p-15f, 0x1.1eb42cp-17f, 0x1.4d6426p-19f,
+         0x1.cbefbep-21f, 0x1.e04c4cp-23f, 0x1.185c9p-24f, 0x1.185c9p-24f, 0x1.185c9p-24f, 0x1.b859a4p-4f, 0x1.7a1d04p-5f,
+         0x1.56a916p-6f, 0x1.466048p-7f},
+        {-0x1.2d92e2p-7f, -0x1.907dacp-9f, -0x1.2e14ecp-10f, -0x1.fca63p-12f, -0x1.4cba88p-13f, -0x1.72bf46p-15f,
+         -0x1.fa461ap-17f, -0x1.929246p-18f, -0x1.f98a9p-20f, -0x1.5ce998p-21f, -0x1.5ce998p-21f, -0x1.5ce998p-21f,
+         -0x1.9c50f4p-3f, -0x1.7c2d02p-4f, -0x1.71ad2ap-5f, -0x1.7932fp-6f},
+        {0x1.687cfp-6f, 0x1.138d1ap-7f, 0x1.d9f5d4p-9f, 0x1.c27866p-10f, 0x1.564442p-11f, 0x1.d058bap-13f, 0x1.777e94p-14f,
+         0x1.59f8dcp-15f, 0x1.02747ap-16f, 0x1.ad74b4p-18f, 0x1.ad74b4p-18f, 0x1.ad74b4p-18f, 0x1.620b48p-2f, 0x1.611f54p-3f,
+         0x1.72ee98p-4f, 0x1.98352ep-5f},
+        {-0x1.9b3d88p-5f, -0x1.6ce0fcp-6f, -0x1.6844e4p-7f, -0x1.84b16ep-8f, -0x1.5e69eap-9f, -0x1.21b6b4p-10f,
+         -0x1.15b31ap-11f, -0x1.28a8a4p-12f, -0x1.0c1614p-13f, -0x1.086bcep-14f, -0x1.086bcep-14f, -0x1.086bcep-14f,
+         -0x1.1637fap-1f, -0x1.2e85d2p-2f, -0x1.59d82cp-3f, -0x1.9d5b3p-4f},
+        {0x1.b55434p-4f, 0x1.c8ff7cp-5f, 0x1.05f288p-5f, 0x1.4395fcp-6f, 0x1.5d6934p-7f, 0x1.62ea1p-8f, 0x1.9545fcp-9f,
+         0x1.f79e5ep-10f, 0x1.142992p-10f, 0x1.43fb54p-11f, 0x1.43fb54p-11f, 0x1.43fb54p-11f, 0x1.84d492p-1f, 0x1.d290dcp-2f,
+         0x1.258646p-2f, 0x1.80f21ep-3f},
+        {-0x1.ab979ep-3f, -0x1.0c50dp-3f, -0x1.6a4f04p-4f, -0x1.02f1bcp-4f, -0x1.529138p-5f, -0x1.aa601cp-6f, -0x1.239c9ep-6f,
+         -0x1.a706bp-7f, -0x1.1a69bp-7f, -0x1.8aee5cp-8f, -0x1.8aee5cp-8f, -0x1.8aee5cp-8f, -0x1.d1f1b8p-1f, -0x1.3a5eep-1f,
+         -0x1.bace0cp-2f, -0x1.436b8cp-2f}};
+    /* clang-format on */
+#define CHOSEN(table, which) _mm512_permutexvar_ps(which, _mm512_loadu_ps(table))
+    const __m512 one = _mm512_set1_ps(1),
+                 a = _mm512_min_ps(_mm512_set1_ps(10.1f), _mm512_abs_ps((__m512)x)); /* NaN passes */
+    const __m512i interval = _mm512_srli_epi32(_mm512_castps_si512(_mm512_add_ps(a, one)), 21);
+    const __m512 t = _mm512_sub_ps(a, CHOSEN(centre, interval)), at = CHOSEN(value, interval);
+    __m512 p = CHOSEN(term[0], interval);
+    for (int i = 1; i < 6; i++) p = _mm512_fmadd_ps(p, t, CHOSEN(term[i], interval));
+    const __m512 magic = _mm512_set1_ps(0x1.8p+23f), square = _mm512_mul_ps(a, a), low = _mm512_fmsub_ps(a, a, square),
+                 rounded = _mm512_fnmadd_ps(square, _mm512_set1_ps(0x1.715476p+4f), magic),
+                 n = _mm512_sub_ps(rounded, magic);
+    const __m512i j = _mm512_castps_si512(rounded);
+    __m512 r = _mm512_sub_ps(_mm512_fnmsub_ps(n, _mm512_set1_ps(0x1.62cp-5f), square), low);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.217f7ep-16f), r);
+    __m512 q = _mm512_fmadd_ps(r, _mm512_set1_ps(0x1.55565cp-3f), _mm512_set1_ps(0x1.000148p-1f));
+    q = _mm512_fmadd_ps(_mm512_mul_ps(r, r), q, _mm512_add_ps(r, CHOSEN(rest, j)));
+    const __m512 whole = CHOSEN(power, j), less = _mm512_fmadd_ps(p, t, _mm512_mul_ps(q, _mm512_fmadd_ps(p, t, at)));
+#undef CHOSEN
+    const __m512 tail = _mm512_scalef_ps(_mm512_fmadd_ps(whole, at, _mm512_mul_ps(whole, less)),
+                                         _mm512_mul_ps(n, _mm512_set1_ps(0x1p-4f)));
+    const __mmask16 left = _mm512_cmp_ps_mask((__m512)x, _mm512_setzero_ps(), _CMP_LT_OQ);
+    return (few_floats)_mm512_mask_sub_ps(tail, left, _mm512_set1_ps(2), tail);
+}
+#else
 typedef int64_t bits __attribute__((vector_size(FAC_VECTOR_BYTES)));
 
-/* exp(y) of doubles between -103 and 0, within 2e-9 of its size: y = n step + r, a fit in r, and 2^n of steps of ln2, or with AVX-512
-   of ln2/16, whose powers a permutation chooses of a table in registers. */
+/* exp(y) of doubles between -103 and 0, within 2e-9 of its size: y = n ln2 + r, a fit in r, and 2^n. */
 static inline fac_vf64 rough_exp(fac_vf64 y) {
     const fac_vf64 magic = fac_splat_f64(0x1.8p+52); /* adding it rounds to an integer in the low bits */
-#if FAC_VECTOR_BYTES == 64
-    static const double at[] = {0x1.0000000000000p+0, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0,
-                                0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0,
-                                0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0,
-                                0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
-    static const double of[] = {0x1.00028ff7222fbp-1, 0x1.0000000ad5578p+0, 0x1.fffffff626ff8p-1};
-    const fac_vf64 t = fac_fma_f64(y, fac_splat_f64(0x1.71547652b82fep+4), magic);
-    const fac_vf64 r = fac_fma_f64(t - magic, fac_splat_f64(-0x1.62e42fefa39efp-5), y);
-    const bits power = (bits)_mm512_permutex2var_pd(_mm512_loadu_pd(at), (__m512i)t, _mm512_loadu_pd(at + 8));
-    const fac_vf64 scale = (fac_vf64)(power + (((bits)t >> 4) << 52));
-    fac_vf64 e = fac_splat_f64(0x1.555348971a9dcp-3);
-#else
     static const double of[] = {0x1.126d0bfeeec48p-7, 0x1.55589a434e595p-5, 0x1.55540a7daac21p-3,
                                 0x1.fffffaaf52aa6p-2, 0x1.0000009c01c92p+0, 0x1.00000002614fdp+0};
     const fac_vf64 t = fac_fma_f64(y, fac_splat_f64(0x1.71547652b82fep+0), magic);
     const fac_vf64 r = fac_fma_f64(t - magic, fac_splat_f64(-0x1.62e42fefa39efp-1), y);
     const fac_vf64 scale = (fac_vf64)(((bits)t << 52) + 0x3ff0000000000000);
     fac_vf64 e = fac_splat_f64(0x1.6ab98067027e3p-10);
-#endif
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) e = fac_fma_f64(e, r, fac_splat_f64(of[i]));
     return e * scale;
 }
@@ -38,19 +90,11 @@ static inline fac_vf64 rough_exp(fac_vf64 y) {
 /* erfc of floats by way of doubles, within 0.6 ulp: of a = |x| and z = (a - 3) / (a + 3), exp(-a^2) P(z) / (a + 3), a minimax fit of
    relative error 2e-9. From 10.1 on the result is 0. */
 typedef float few_floats __attribute__((vector_size(FAC_VECTOR_BYTES / 2)));
-#if FAC_VECTOR_BYTES == 64 /* gcc would convert in quarters, and choose by four operations */
-static inline fac_vf64 widened(few_floats x) { return (fac_vf64)_mm512_cvtps_pd((__m256)x); }
-static inline few_floats mirrored(fac_vf64 tail, fac_vf64 x) {
-    const __mmask8 left = _mm512_cmp_pd_mask((__m512d)x, _mm512_setzero_pd(), _CMP_LT_OQ);
-    return (few_floats)_mm512_cvtpd_ps(_mm512_mask_sub_pd((__m512d)tail, left, _mm512_set1_pd(2), (__m512d)tail));
-}
-#else
 static inline fac_vf64 widened(few_floats x) { return __builtin_convertvector(x, fac_vf64); }
 static inline few_floats mirrored(fac_vf64 tail, fac_vf64 x) {
     const bits left = x < 0;
     return __builtin_convertvector((fac_vf64)(((bits)(2 - tail) & left) | ((bits)tail & ~left)), few_floats);
 }
-#endif
 static inline few_floats verfc(few_floats given) {
     static const double of[] = {-0x1.fbe6a5f2d3c06p-12, 0x1.93b5d7441f059p-9,  -0x1.41575ad73609ep-10,
                                 -0x1.b7bd648ce439ap-6,  0x1.e99734b01c7f3p-4,  -0x1.3deacfabbb376p-2,
@@ -63,6 +107,7 @@ static inline few_floats verfc(few_floats given) {
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) p = fac_fma_f64(p, z, fac_splat_f64(of[i]));
     return mirrored(p * inverse * rough_exp(-(a * a)), x);
 }
+#endif
 /* The loops below take whole vectors. */
 static inline float FAC_SIMD(erfc, f32)(float x) { return verfc(x - (few_floats){0})[0]; }
 
