@@ -217,9 +217,9 @@ void FAC_ISA_NAME(fac__unpack_i4)(const fac_row4 *w, float *out) {
 /* ---- rows of a table ------------------------------------------------------------------------------------------------------- */
 
 #if FAC_ISA_LEVEL >= 2
-static inline void look_up_some(const uint8_t *row, __m512 scale, __m512 least, float *out) {
-    const __m512i codes = _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)row));
-    _mm512_storeu_ps(out, _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(codes), scale), least));
+static inline void look_up_some(const uint8_t *row, __mmask16 some, __m512 scale, __m512 least, float *out) {
+    const __m512i codes = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(some, row));
+    _mm512_mask_storeu_ps(out, some, _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(codes), scale), least));
 }
 #endif
 
@@ -229,13 +229,11 @@ static inline void look_up_8(const uint8_t *restrict row, int64_t n, float *rest
     int64_t i = 0;
 #if FAC_ISA_LEVEL >= 2
     const __m512 scale = _mm512_set1_ps(pair[0]), least = _mm512_set1_ps(pair[1]);
-    for (; i + V <= n; i += V) look_up_some(row + i, scale, least, out + i);
-    if (i < n && n >= V) { /* the last ones, some of them again */
-        look_up_some(row + n - V, scale, least, out + n - V);
-        return;
-    }
-#endif
+    for (; i + V <= n; i += V) look_up_some(row + i, 0xffff, scale, least, out + i);
+    if (i < n) look_up_some(row + i, (__mmask16)((1u << (n - i)) - 1), scale, least, out + i);
+#else
     for (; i < n; i++) out[i] = (float)row[i] * pair[0] + pair[1];
+#endif
 }
 
 /* Of float16. */
@@ -257,14 +255,18 @@ static inline void look_up_4(const uint8_t *restrict row, int64_t n, float *rest
                   high = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     const __m512 codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512 values = _mm512_add_ps(_mm512_mul_ps(codes, _mm512_set1_ps(scale)), _mm512_set1_ps(least));
-    for (; i + 2 * PAIRS <= n; i += 2 * PAIRS) {
-        __m512 even, odd;
-        look_up_pairs(row + i / 2, values, &even, &odd);
-        _mm512_storeu_ps(out + i, _mm512_permutex2var_ps(even, low, odd));
-        _mm512_storeu_ps(out + i + 16, _mm512_permutex2var_ps(even, high, odd));
+    for (; i < n; i += 2 * PAIRS) {
+        const uint32_t some = n - i < 2 * PAIRS ? (1u << (n - i)) - 1 : ~0u;
+        const __m512i code = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)(n - i < 2 * PAIRS ? (1 << (n - i) / 2) - 1 : 0xffff), row + i / 2));
+        const __m512 even = _mm512_permutexvar_ps(code, values),
+                     odd = _mm512_permutexvar_ps(_mm512_srli_epi32(code, 4), values);
+        _mm512_mask_storeu_ps(out + i, (__mmask16)some, _mm512_permutex2var_ps(even, low, odd));
+        if (some >> 16)
+            _mm512_mask_storeu_ps(out + i + 16, (__mmask16)(some >> 16), _mm512_permutex2var_ps(even, high, odd));
     }
-#endif
+#else
     for (; i < n; i++) out[i] = (float)(row[i / 2] >> (i % 2 * 4) & 15) * scale + least;
+#endif
 }
 
 bool FAC_ISA_NAME(fac__code_rows_within)(const fac_rows_of_codes *r, int64_t n, int64_t rows) {

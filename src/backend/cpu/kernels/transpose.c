@@ -33,39 +33,21 @@ static void each_element(int64_t item, char *dst, int64_t dst_step, int64_t dst_
 #undef BLOCK
 }
 
-/* 8 by 8 elements of two bytes, in registers: each of three rounds interleaves rows with those four further on. */
-static void square_2(char *dst, int64_t dst_stride, const char *src, int64_t src_stride) {
-    typedef uint16_t row __attribute__((vector_size(16)));
-    row r[8], next[8];
-#pragma GCC unroll 8
-    for (int k = 0; k < 8; k++) memcpy(&r[k], src + k * src_stride, sizeof r[k]);
-#pragma GCC unroll 3
-    for (int round = 0; round < 3; round++) {
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; k++) {
-            next[2 * k] = __builtin_shufflevector(r[k], r[k + 4], 0, 8, 1, 9, 2, 10, 3, 11);
-            next[2 * k + 1] = __builtin_shufflevector(r[k], r[k + 4], 4, 12, 5, 13, 6, 14, 7, 15);
-        }
-        memcpy(r, next, sizeof r);
-    }
-#pragma GCC unroll 8
-    for (int k = 0; k < 8; k++) memcpy(dst + k * dst_stride, &r[k], sizeof r[k]);
-}
-
-static void transpose_2(char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t rows,
-                        int64_t cols) {
-    const int64_t down = rows / 8 * 8, across = cols / 8 * 8;
-    for (int64_t i = 0; i < down; i += 8)
-        for (int64_t j = 0; j < across; j += 8)
-            square_2(dst + i * dst_stride + j * 2, dst_stride, src + i * 2 + j * src_stride, src_stride);
-    each_element(2, dst + across * 2, 2, dst_stride, src + across * src_stride, src_stride, rows, cols - across);
-    each_element(2, dst + down * dst_stride, 2, dst_stride, src + down * 2, src_stride, rows - down, across);
+/* Squares, and what is over. */
+static void transpose_small(int64_t item, char *dst, int64_t dst_stride, const char *src, int64_t src_stride,
+                            int64_t rows, int64_t cols) {
+    const int64_t side = 16 / item;
+    int64_t down = rows / side * side, across = cols / side * side;
+    if (!FAC_ISA_PICK(fac__transpose_squares)(item, dst, dst_stride, src, src_stride, down, across)) down = across = 0;
+    each_element(item, dst + across * item, item, dst_stride, src + across * src_stride, src_stride, rows,
+                 cols - across);
+    each_element(item, dst + down * dst_stride, item, dst_stride, src + down * item, src_stride, rows - down, across);
 }
 
 void fac__transpose_block(int64_t item, char *dst, int64_t dst_step, int64_t dst_stride, const char *src,
                           int64_t src_stride, int64_t rows, int64_t cols) {
-    if (dst_step == item && item == 2)
-        transpose_2(dst, dst_stride, src, src_stride, rows, cols);
+    if (dst_step == item && item <= 2)
+        transpose_small(item, dst, dst_stride, src, src_stride, rows, cols);
     else if (dst_step == item && item == 4 && fac__cpu_isa != FAC_ISA_DEFAULT)
         FAC_ISA_PICK(fac__transpose_4)(dst, dst_stride, src, src_stride, rows, cols, false);
     else if (dst_step == item && item == 8)
@@ -81,11 +63,12 @@ static void copy_rows(const transpose *t, matrix m, int64_t begin, int64_t end) 
          t->stream);
         return;
     }
-    for (int64_t i = begin; i < end; i += SIDE)
-        for (int64_t j = 0; j < t->cols; j += SIDE)
+    const int64_t side = t->item <= 2 ? CHUNK_ROWS : SIDE; /* whole lines of both sides */
+    for (int64_t i = begin; i < end; i += side)
+        for (int64_t j = 0; j < t->cols; j += side)
             fac__transpose_block(t->item, m.dst + i * t->dst_stride + j * t->step, t->step, t->dst_stride,
-                                 m.src + j * t->src_stride + i * t->item, t->src_stride, fac__min(SIDE, end - i),
-                                 fac__min(SIDE, t->cols - j));
+                                 m.src + j * t->src_stride + i * t->item, t->src_stride, fac__min(side, end - i),
+                                 fac__min(side, t->cols - j));
 }
 
 /* The n-th matrix: its place in the dimensions other than 0 and `along`. */

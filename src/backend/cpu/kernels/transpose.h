@@ -21,5 +21,9 @@ FAC_ISA_DECLARE(void, fac__transpose_4,
 /* The same with 8-byte elements. */
 FAC_ISA_DECLARE(void, fac__transpose_8,
                 (char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t rows, int64_t cols));
+/* The same with elements of 1 or 2 bytes, of which rows and cols hold multiples of 16 bytes. False where there is no such way. */
+FAC_ISA_DECLARE(bool, fac__transpose_squares,
+                (int64_t item, char *dst, int64_t dst_stride, const char *src, int64_t src_stride, int64_t rows,
+                 int64_t cols));
 
 #endif

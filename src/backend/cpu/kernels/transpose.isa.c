@@ -90,3 +90,45 @@ void FAC_ISA_NAME(fac__transpose_8)(char *dst, int64_t dst_stride, const char *s
     edge_8(dst + whole_rows * dst_stride, dst_stride, src + whole_rows * 8, src_stride, rows - whole_rows, cols);
     edge_8(dst + whole_cols * 8, dst_stride, src + whole_cols * src_stride, src_stride, whole_rows, cols - whole_cols);
 }
+
+/* Squares of 16 bytes' side: each round interleaves rows with those half the square further on. Not for x86 without AVX2, where the
+   library is to be small. */
+#define SMALL (FAC_VECTOR_BYTES > 16 || !defined(__x86_64__))
+#if SMALL
+#define SQUARE(name, T, SIDE, ROUNDS, LOW, HIGH)                                                                      \
+    static inline void name(char *dst, int64_t dst_stride, const char *src, int64_t src_stride) {                      \
+        typedef T row __attribute__((vector_size(16)));                                                                \
+        row r[SIDE], next[SIDE];                                                                                       \
+        _Pragma("GCC unroll 16") for (int k = 0; k < SIDE; k++) memcpy(&r[k], src + k * src_stride, sizeof r[k]);      \
+        _Pragma("GCC unroll 4") for (int round = 0; round < ROUNDS; round++) {                                         \
+            _Pragma("GCC unroll 8") for (int k = 0; k < SIDE / 2; k++) {                                               \
+                next[2 * k] = __builtin_shufflevector(r[k], r[k + SIDE / 2], LOW);                                     \
+                next[2 * k + 1] = __builtin_shufflevector(r[k], r[k + SIDE / 2], HIGH);                                \
+            }                                                                                                          \
+            memcpy(r, next, sizeof r);                                                                                 \
+        }                                                                                                              \
+        _Pragma("GCC unroll 16") for (int k = 0; k < SIDE; k++) memcpy(dst + k * dst_stride, &r[k], sizeof r[k]);      \
+    }
+#define LOW_1 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_1 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#define LOW_2 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_2 4, 12, 5, 13, 6, 14, 7, 15
+SQUARE(square_1, uint8_t, 16, 4, LOW_1, HIGH_1)
+SQUARE(square_2, uint16_t, 8, 3, LOW_2, HIGH_2)
+
+#endif
+
+bool FAC_ISA_NAME(fac__transpose_squares)(int64_t item, char *dst, int64_t dst_stride, const char *src,
+                                          int64_t src_stride, int64_t rows, int64_t cols) {
+#if SMALL
+    const int64_t side = 16 / item;
+    for (int64_t i = 0; i < rows; i += side)
+        for (int64_t j = 0; j < cols; j += side)
+            (item == 1 ? square_1 : square_2)(dst + i * dst_stride + j * item, dst_stride,
+                                              src + i * item + j * src_stride, src_stride);
+    return true;
+#else
+    (void)item, (void)dst, (void)dst_stride, (void)src, (void)src_stride, (void)rows, (void)cols;
+    return false;
+#endif
+}
