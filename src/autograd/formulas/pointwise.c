@@ -128,12 +128,14 @@ fac_status number_extremum_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor
     return fac_error();
 }
 
-/* grad along / (y^2 + x^2); 0 at the origin, where there is no slope. */
-fac_tensor *atan2_grad(fac_tensor *grad, fac_tensor *along, fac_tensor *y, fac_tensor *x) {
-    fac_tensor *q = fac__s_add_Tensor(fac__s_square(y), fac__s_square(x), fac_scalar_i_(1));
+/* grad x / (x^2 + y^2) and -grad y / (x^2 + y^2); 0 at the origin, where there is no slope. */
+fac_status atan2_grads(fac_tensor **grads, fac_tensor *grad, fac_tensor *y, fac_tensor *x, bool of_y, bool of_x) {
+    fac_tensor *q = fac__s_addcmul(fac__s_square(y), x, x, fac_scalar_i_(1));
     fac_tensor *origin = fac__s_eq_Scalar(q, fac_scalar_i_(0));
-    fac_tensor *slope = fac__s_div_Tensor(along, fac__s_masked_fill_Scalar(q, origin, fac_scalar_i_(1)));
-    return mul(grad, zero_where(origin, slope));
+    fac_tensor *whole = fac__s_masked_fill_Scalar(q, origin, fac_scalar_f_(__builtin_inf()));
+    if (of_y) grads[0] = mul(grad, fac__s_div_Tensor(x, whole));
+    if (of_x) grads[1] = fac__s_neg(mul(grad, fac__s_div_Tensor(y, whole)));
+    return fac_error();
 }
 
 /* The gradient passes strictly between numbers as bounds. */
