@@ -95,7 +95,7 @@ static fac_tensor *reduced_from(const reduced *r) {
     fac_tensor *ones = fac__s_new_ones(r->grad, fac__sizes_now(r->src), FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0},
                                        (fac_opt_num){0});
     fac_tensor *n = fac__s_scatter_add(start, r->dim, r->index, ones);
-    return fac__s_masked_fill_Scalar(n, fac__s_eq_Scalar(n, fac_scalar_i_(0)), fac_scalar_i_(1));
+    return fac__s_masked_fill_Scalar(n, fac__s_logical_not(n), fac_scalar_i_(1));
 }
 
 static void grads_of_mean(const reduced *r, fac_tensor **grads) {
@@ -116,7 +116,7 @@ static fac_tensor *product(const reduced *r, fac_tensor *self, fac_tensor *src) 
 /* grad times the product of the others at each element of src: the result over the element itself, and for a zero the
    product without it, which is zero again where there is another. */
 static fac_tensor *src_grad_of_prod(const reduced *r) {
-    fac_tensor *zero = fac__s_eq_Scalar(r->src, fac_scalar_i_(0)), *flow = fac__s_mul_Tensor(r->grad, r->result);
+    fac_tensor *zero = fac__s_logical_not(r->src), *flow = fac__s_mul_Tensor(r->grad, r->result);
     fac_tensor *counts = fac__s_to_dtype(zero, (fac_dtype)r->grad->dtype, false, false, FAC_FORMAT_DEFAULT);
     fac_tensor *zeros = fac__s_scatter_add(spread_zeros(r->grad, fac__sizes_now(r->self)), r->dim, r->index, counts);
     fac_tensor *only = fac__s_eq_Scalar(fac__s_gather(zeros, r->dim, r->index, false), fac_scalar_i_(1));
@@ -127,7 +127,7 @@ static fac_tensor *src_grad_of_prod(const reduced *r) {
 }
 
 static void grads_of_prod(const reduced *r, fac_tensor **grads) {
-    fac_tensor *self = ones_for_zeros(r->self, fac__s_eq_Scalar(r->self, fac_scalar_i_(0)));
+    fac_tensor *self = ones_for_zeros(r->self, fac__s_logical_not(r->self));
     grads[0] = fac__s_div_Tensor(fac__s_mul_Tensor(r->grad, product(r, self, r->src)), self);
     grads[1] = src_grad_of_prod(r);
 }
@@ -139,8 +139,8 @@ static void grads_of_extreme(const reduced *r, fac_tensor **grads) {
     fac_tensor *at = fac__s_gather(r->result, r->dim, r->index, false);
     fac_tensor *src_is = fac__s_to_dtype(fac__s_eq_Tensor(r->src, at), d, false, false, FAC_FORMAT_DEFAULT);
     fac_tensor *n = fac__s_scatter_add(self_is, r->dim, r->index, src_is);
-    fac_tensor *share = fac__s_div_Tensor(
-        r->grad, fac__s_masked_fill_Scalar(n, fac__s_eq_Scalar(n, fac_scalar_i_(0)), fac_scalar_i_(1)));
+    fac_tensor *share =
+        fac__s_div_Tensor(r->grad, fac__s_masked_fill_Scalar(n, fac__s_logical_not(n), fac_scalar_i_(1)));
     grads[0] = fac__s_mul_Tensor(share, self_is);
     grads[1] = fac__s_mul_Tensor(fac__s_gather(share, r->dim, r->index, false), src_is);
 }

@@ -24,7 +24,7 @@ fac_tensor *sgn_grad(fac_tensor *grad, fac_tensor *self, fac_tensor *result) {
     fac_tensor *size = fac__s_abs(self);
     fac_tensor *along = mul(fac__s_real(mul(fac__s_conj(result), grad)), result);
     fac_tensor *across = fac__s_div_Tensor(fac__s_sub_Tensor(grad, along, fac_scalar_i_(1)), size);
-    return zero_where(fac__s_eq_Scalar(size, fac_scalar_i_(0)), across);
+    return zero_where(fac__s_logical_not(size), across);
 }
 
 /* (cos(pi x) pi x - sin(pi x)) / (pi x^2); 0 at 0. */
@@ -33,7 +33,7 @@ fac_tensor *sinc_grad(fac_tensor *grad, fac_tensor *self) {
     fac_tensor *y = by(self, pi);
     fac_tensor *top = fac__s_sub_Tensor(mul(fac__s_cos(y), y), fac__s_sin(y), fac_scalar_i_(1));
     fac_tensor *slope = fac__s_div_Tensor(top, by(fac__s_square(self), pi));
-    return mul(grad, fac__s_conj(zero_where(fac__s_eq_Scalar(self, fac_scalar_i_(0)), slope)));
+    return mul(grad, fac__s_conj(zero_where(fac__s_logical_not(self), slope)));
 }
 
 /* Turning z = x + iy by one radian moves it by iz; the angle changes by grad * iz / |z|^2. */
@@ -42,7 +42,7 @@ fac_tensor *angle_grad(fac_tensor *grad, fac_tensor *self) {
     const double i[2] = {0, 1};
     fac_tensor *squared = fac__s_square(fac__s_abs(self));
     fac_tensor *turn = fac__s_div_Tensor(fac__s_mul_Scalar(self, fac_scalar_c_(i)), squared);
-    return mul(grad, zero_where(fac__s_eq_Scalar(squared, fac_scalar_i_(0)), turn));
+    return mul(grad, zero_where(fac__s_logical_not(squared), turn));
 }
 
 /* ---- division and power ------------------------------------------------------------------------------------------------- */
@@ -79,12 +79,12 @@ fac_tensor *pow_scalar_grad(fac_tensor *grad, fac_tensor *self, fac_scalar expon
 fac_tensor *pow_grad_self(fac_tensor *grad, fac_tensor *self, fac_tensor *exponent) {
     fac_tensor *lower = fac__s_pow_Tensor_Tensor(self, fac__s_sub_Scalar(exponent, fac_scalar_i_(1), fac_scalar_i_(1)));
     fac_tensor *slope = mul(grad, fac__s_conj(mul(exponent, lower)));
-    return zero_where(fac__s_eq_Scalar(exponent, fac_scalar_i_(0)), slope);
+    return zero_where(fac__s_logical_not(exponent), slope);
 }
 
 /* log(0) would poison what is 0: 0^b stays 0 for every positive b. */
 fac_tensor *pow_grad_exponent(fac_tensor *grad, fac_tensor *self, fac_tensor *exponent, fac_tensor *result) {
-    fac_tensor *flat = fac__s_eq_Scalar(self, fac_scalar_i_(0));
+    fac_tensor *flat = fac__s_logical_not(self);
     if (!is_complex(exponent)) flat = fac__s_logical_and(flat, fac__s_ge_Scalar(exponent, fac_scalar_i_(0)));
     /* The logarithm of a negative number is complex where the power is. */
     fac_tensor *base =
@@ -128,12 +128,13 @@ fac_status number_extremum_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor
     return fac_error();
 }
 
-/* grad along / (y^2 + x^2); 0 at the origin, where there is no slope. */
-fac_tensor *atan2_grad(fac_tensor *grad, fac_tensor *along, fac_tensor *y, fac_tensor *x) {
-    fac_tensor *q = fac__s_add_Tensor(fac__s_square(y), fac__s_square(x), fac_scalar_i_(1));
-    fac_tensor *origin = fac__s_eq_Scalar(q, fac_scalar_i_(0));
-    fac_tensor *slope = fac__s_div_Tensor(along, fac__s_masked_fill_Scalar(q, origin, fac_scalar_i_(1)));
-    return mul(grad, zero_where(origin, slope));
+/* grad x / (x^2 + y^2) and -grad y / (x^2 + y^2); 0 at the origin, where there is no slope. */
+fac_status atan2_grads(fac_tensor **grads, fac_tensor *grad, fac_tensor *y, fac_tensor *x, bool of_y, bool of_x) {
+    fac_tensor *q = fac__s_addcmul(fac__s_square(y), x, x, fac_scalar_i_(1));
+    fac_tensor *whole = fac__s_masked_fill_Scalar(q, fac__s_logical_not(q), fac_scalar_f_(__builtin_inf()));
+    if (of_y) grads[0] = mul(grad, fac__s_div_Tensor(x, whole));
+    if (of_x) grads[1] = fac__s_neg(mul(grad, fac__s_div_Tensor(y, whole)));
+    return fac_error();
 }
 
 /* The gradient passes strictly between numbers as bounds. */

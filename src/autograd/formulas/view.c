@@ -164,7 +164,7 @@ static fac_tensor *divided_by_uses(fac_tensor *flat, fac_tensor *used) {
     fac_tensor *uses = fac__s_index_add(
         fac__s_zeros_like(flat, FAC_DTYPE_DEFAULT, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT),
         0, used, ones, fac_scalar_i_(1));
-    uses = fac__s_masked_fill_Scalar(uses, fac__s_eq_Scalar(uses, fac_scalar_i_(0)), fac_scalar_i_(1));
+    uses = fac__s_masked_fill_Scalar(uses, fac__s_logical_not(uses), fac_scalar_i_(1));
     return fac__s_div_Tensor(flat, uses);
 }
 

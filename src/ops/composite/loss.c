@@ -37,7 +37,7 @@ fac_status binary_cross_entropy_with_logits_composite(const fac_call_info *c, fa
 
 /* t log(t), 0 at 0. */
 static fac_tensor *times_own_log(fac_tensor *t) {
-    fac_tensor *safe = fac__s_masked_fill_Scalar(t, fac__s_eq_Scalar(t, fac_scalar_i_(0)), fac_scalar_i_(1));
+    fac_tensor *safe = fac__s_masked_fill_Scalar(t, fac__s_logical_not(t), fac_scalar_i_(1));
     return mul(t, fac__s_log(safe));
 }
 
