@@ -178,7 +178,11 @@ fac_status addr_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *
     /* The gradients of a product of a column and a row are products with a vector. */
     const bool differentiated = fac_is_grad_enabled() && (fac__requires_grad(vec1) || fac__requires_grad(vec2));
     const bool one_pass = alike && !differentiated && !fac_dtype_is_integral(result, true) && fac__scalar_is(beta, 1);
-    if (alike && result != FAC_BOOL && !one_pass) return fac__give(out, fac__s_addmm(self, column, row, beta, alpha));
+    if (alike && result != FAC_BOOL && !one_pass) {
+        const bool by_columns = self->ndim == 2 && self->strides[0] == 1 && self->strides[1] > 1;
+        if (!by_columns) return fac__give(out, fac__s_addmm(self, column, row, beta, alpha));
+        return fac__give(out, fac__s_t(fac__s_addmm(fac__s_t(self), fac__s_t(row), fac__s_t(column), beta, alpha)));
+    }
     fac_tensor *x = fac__s_expand(self, ints((const int64_t[]){vec1->sizes[0], vec2->sizes[0]}, 2), false);
     if (one_pass) return fac__give(out, fac__s_addcmul(x, column, row, alpha));
     fac_tensor *outer = fac__s_mul_Tensor(column, row);

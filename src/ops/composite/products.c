@@ -3,18 +3,19 @@
 
 /* ---- vectors ------------------------------------------------------------------------------------------------------------ */
 
-/* Whether elements along d lie closer than others. */
-static bool is_innermost(const fac_tensor *t, int64_t d) {
-    for (int e = 0; e < t->ndim; e++)
-        if (e != d && t->sizes[e] > 1 && t->strides[e] <= t->strides[d]) return false;
-    return true;
+/* Floats and doubles on the CPU have a kernel. */
+static bool in_one_walk(const fac_tensor *a, const fac_tensor *b) {
+    return a->device.type == FAC_CPU && b->device.type == FAC_CPU && a->dtype == b->dtype &&
+           (a->dtype == FAC_F32 || a->dtype == FAC_F64);
 }
 
-/* The three parts along d, each of which is read twice: parts of triples are moved together first. */
-static fac_tensors coordinates(fac_tensor *t, int64_t d) {
-    enum { MANY = 1 << 12 };
-    if (t->numel < MANY || !is_innermost(t, d)) return fac__s_unbind_int(t, d);
-    return fac__s_unbind_int(fac__s_contiguous(fac__s_movedim_int(t, d, 0), FAC_CONTIGUOUS), 0);
+static fac_status cross_in_one_walk(fac_tensor *a, fac_tensor *b, int64_t d, fac_tensor **out) {
+    int64_t sizes[FAC_MAX_DIMS];
+    int n;
+    if (fac__same_sizes(a, b)) return fac__give(out, fac__s__linalg_cross(a, b, d));
+    FAC_TRY(fac__broadcast(a->sizes, a->ndim, b->sizes, b->ndim, sizes, &n));
+    const fac_ints all = {sizes, (size_t)n};
+    return fac__give(out, fac__s__linalg_cross(fac__s_expand(a, all, false), fac__s_expand(b, all, false), d));
 }
 
 /* (a1 b2 - a2 b1, a2 b0 - a0 b2, a0 b1 - a1 b0) */
@@ -29,7 +30,8 @@ fac_status linalg_cross_composite(const fac_call_info *c, fac_tensor *self, fac_
               "linalg.cross: inputs dimension %lld must have length 3. Got %s and %s", (long long)dim,
               FAC_SHAPE_TEXT(self), FAC_SHAPE_TEXT(other));
     FAC_SCOPE(s);
-    const fac_tensors a = coordinates(self, d), b = coordinates(other, d);
+    if (in_one_walk(self, other)) return cross_in_one_walk(self, other, d, out);
+    const fac_tensors a = fac__s_unbind_int(self, d), b = fac__s_unbind_int(other, d);
     if (a.n != 3 || b.n != 3) return fac_error();
     const fac_dtype dtype = (fac_dtype)self->dtype;
     const bool in_one = dtype == (fac_dtype)other->dtype &&

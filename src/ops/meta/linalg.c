@@ -1,4 +1,5 @@
 /* Shapes and dtypes of matrix products. */
+#include "ops/meta/check.h"
 #include "ops/structured.h"
 #include "ops_gen.h"
 
@@ -122,3 +123,12 @@ fac_status dot_meta(fac_structured *s, fac_tensor *self, fac_tensor *tensor) {
 }
 
 fac_status vdot_meta(fac_structured *s, fac_tensor *self, fac_tensor *other) { return dot_meta(s, self, other); }
+
+fac_status _linalg_cross_meta(fac_structured *s, fac_tensor *self, fac_tensor *other, int64_t dim) {
+    FAC_CHECK(dim >= 0 && dim < self->ndim && self->sizes[dim] == 3, FAC_ERR_SHAPE,
+              "dimension %lld of size %s must have length 3", (long long)dim, FAC_SHAPE_TEXT(self));
+    FAC_TRY(fac__need_sizes("other", other, self->sizes, self->ndim));
+    FAC_TRY(fac__need_dtype("other", other, (fac_dtype)self->dtype));
+    FAC_CHECK(self->dtype == FAC_F32 || self->dtype == FAC_F64, FAC_ERR_DTYPE, "self must be of f32 or f64");
+    return fac_out_declare(s, 0, self->sizes, NULL, self->ndim, (fac_dtype)self->dtype, self->device);
+}

@@ -63,12 +63,9 @@ static void scan_run(const job *j, fac_dtype d, const void *x, int64_t n, int64_
     take(j, b, value_at(j->kind, x, i), at + i);
 }
 
-static void store(const job *j, const best *b, const fac_cursor *c, int64_t k) {
-    const fac_nest *kept = &j->split.kept;
-    j->indices[c->offset[1] + k * fac__nest_step(kept, 1)] = b->at;
-    if (!j->values) return;
-    int64_t at = c->offset[2] + k * fac__nest_step(kept, 2);
-    fac__tile_store(j->kind, &b->v, j->values + at * j->item, j->dtype, 1, 1);
+static void store(const job *j, const best *b, const fac_cursor *c) {
+    j->indices[c->offset[1]] = b->at;
+    if (j->values) fac__tile_store(j->kind, &b->v, j->values + c->offset[2] * j->item, j->dtype, 1, 1);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -106,7 +103,7 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end) {
         if (j->partial)
             j->partial[i] = acc;
         else
-            store(j, &acc, &c, 0);
+            store(j, &acc, &c);
         if (b == j->blocks - 1) fac__nest_advance(&j->split.kept, 3, 1, &c);
     }
     return FAC_OK;
@@ -198,7 +195,7 @@ static void combine(const job *j) {
         for (int64_t b = 1; b < j->blocks; b++)
             take(j, &acc, j->partial[i * j->blocks + b].v, j->partial[i * j->blocks + b].at);
         fac__nest_seek(&j->split.kept, 3, i, &c);
-        store(j, &acc, &c, 0);
+        store(j, &acc, &c);
     }
 }
 
@@ -278,6 +275,15 @@ static void scan_strip(const job *j, const char *base, int64_t begin, int64_t en
     }
 }
 
+/* What the w columns found, from the cursor on. */
+static void store_strip(const job *j, const strip *acc, const int64_t *at, int64_t w, const fac_cursor *c) {
+    const fac_nest *kept = &j->split.kept;
+    const int64_t step = fac__nest_step(kept, 1);
+    for (int64_t k = 0; k < w; k++) j->indices[c->offset[1] + k * step] = at[k];
+    if (j->values)
+        fac__tile_store(j->kind, acc, j->values + c->offset[2] * j->item, j->dtype, fac__nest_step(kept, 2), w);
+}
+
 /* Task i is block b of strip t of outer output o, with i = (o * strips + t) * blocks + b. */
 static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
     const job *j = ctx;
@@ -289,13 +295,9 @@ static fac_status run_columns(void *ctx, int64_t begin, int64_t end) {
         fac__nest_seek(&j->split.kept, 3, o * j->width + first, &c);
         scan_strip(j, j->in + c.offset[0] * j->item, b * FAC_COL_BLOCK,
                    fac__min(j->split.reduced.count, (b + 1) * FAC_COL_BLOCK), w, &acc, at);
-        for (int64_t k = 0; k < w; k++) {
-            best r = {value_at(j->kind, &acc, k), at[k]};
-            if (j->partial)
-                j->partial[(o * j->width + first + k) * j->blocks + b] = r;
-            else
-                store(j, &r, &c, k);
-        }
+        if (!j->partial) store_strip(j, &acc, at, w, &c);
+        for (int64_t k = 0; j->partial && k < w; k++)
+            j->partial[(o * j->width + first + k) * j->blocks + b] = (best){value_at(j->kind, &acc, k), at[k]};
     }
     return FAC_OK;
 }

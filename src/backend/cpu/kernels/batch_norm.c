@@ -1,6 +1,7 @@
 /* Batch norm and its gradient. Statistics come from the reduction engine, whatever the layout. What follows runs over rows:
    planes (one channel of one sample: scalars per row) or, where the channel is the fastest dimension, points (one value per
    channel). Channel sums of the gradient run per channel over planes, or over fixed groups of points added in order. */
+#include "backend/cpu/kernels/items.h"
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/kernels/norm_points.h"
 #include "backend/cpu/parallel.h"
@@ -341,15 +342,28 @@ static void forward_coefficients(job *j, fac_tensor *weight, fac_tensor *bias, f
     repeat(j, j->r);
 }
 
+/* Planes of one element are points too, once row-major: owned, the input as its rows are read, and whether they are points. */
+static fac_status as_rows(fac_tensor *input, fac_tensor **x, bool *points) {
+    *points = true;
+    if (input->numel == fac__mul_or_max(input->sizes[0], input->sizes[1])) return fac__cpu_contiguous(input, x);
+    *points = fac__channels_fastest(input);
+    *x = fac__ref(input);
+    return FAC_OK;
+}
+
 static fac_status normalise(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
                             fac_tensor *mean, fac_tensor *var, double eps) {
-    job j;
-    fac_status st = job_open(&j, input, s->out[0], NULL, fac__channels_fastest(input));
+    job j = {0};
+    fac_tensor *x;
+    bool points;
+    FAC_TRY(as_rows(input, &x, &points));
+    fac_status st = job_open(&j, x, s->out[0], NULL, points);
     if (st == FAC_OK) {
         forward_coefficients(&j, weight, bias, mean, var, eps);
         st = fac__parallel_for_scratch(0, j.rows, row_grain(&j), buffer_bytes(&j), forward_rows, &j);
     }
     job_free(&j);
+    fac__unref(x);
     return st;
 }
 
@@ -451,10 +465,11 @@ fac_status native_batch_norm_backward_cpu(fac_structured *s, fac_tensor *grad_ou
     (void)output_mask;
     if (input->numel == 0) return no_gradient(s->out);
     job j = {0};
-    fac_tensor *mean = train ? save_mean : running_mean, *dy = NULL;
-    const bool points = fac__channels_fastest(input);
-    fac_status st = points ? fac__lying_like_below(grad_out, input, &dy) : FAC_OK;
-    if (st == FAC_OK) st = job_open(&j, input, s->out[0], points ? dy : grad_out, points);
+    fac_tensor *mean = train ? save_mean : running_mean, *x, *dy = NULL;
+    bool points;
+    FAC_TRY(as_rows(input, &x, &points));
+    fac_status st = points ? fac__lying_like_below(grad_out, x, &dy) : FAC_OK;
+    if (st == FAC_OK) st = job_open(&j, x, s->out[0], points ? dy : grad_out, points);
     if (st == FAC_OK) {
         some v;
         for (int64_t c = 0; c < j.channels; c += SOME) {
@@ -471,5 +486,6 @@ fac_status native_batch_norm_backward_cpu(fac_structured *s, fac_tensor *grad_ou
     }
     job_free(&j);
     fac__unref(dy);
+    fac__unref(x);
     return st;
 }

@@ -30,6 +30,8 @@ typedef struct pool_job {
     int64_t divisor; /* mean: 0 for the window's size */
     span *spans[FAC_POOL_DIMS];
     int64_t step[FAC_POOL_DIMS]; /* from one element of a window to the next */
+    const fac_nest
+        *lying; /* forward: how the planes lie, if not row-major: the copy of one, and they. Strides are bytes */
     void (*plane)(const struct pool_job *j, int64_t plane);
 } pool_job;
 
@@ -376,23 +378,33 @@ static plane_fn mean_back_plane(const pool_job *j) {
     return are_apart(j) ? mean_back_rows : mean_back_f32;
 }
 
-/* room: for halves, the two sides of a plane in f32. */
+/* A plane that does not lie row-major, copied to `room`. */
+static const char *row_major_plane(const pool_job *j, int64_t plane, char *room) {
+    fac_cursor c;
+    fac__nest_seek(j->lying, 2, plane * j->p.in_count, &c);
+    fac__items_copy_points(
+        j->lying, c.index, (size_t)fac__dtype_size(j->stored), (fac_items_side){room, j->lying->stride[0]},
+        (fac_items_side){(char *)(uintptr_t)j->from + c.offset[1], j->lying->stride[1]}, j->p.in_count);
+    return room;
+}
+
+/* room: for halves, the two sides of a plane in f32; then a plane as it is stored, where planes are copied. */
 static fac_status plane_range(void *ctx, int64_t begin, int64_t end, void *room) {
     const pool_job *j = ctx;
     const int64_t n_from = j->backward ? j->p.out_count : j->p.in_count,
                   n_to = j->backward ? j->p.in_count : j->p.out_count, item = fac__dtype_size(j->stored);
-    pool_job wide = *j;
-    wide.from = room;
-    wide.to = (char *)room + (size_t)n_from * sizeof(float);
+    const bool widens = j->stored != j->dtype;
+    char *copy = (char *)room + (widens ? (size_t)(n_from + n_to) * sizeof(float) : 0);
+    pool_job one = *j;
     for (int64_t p = begin; p < end; p++) {
-        if (j->stored == j->dtype) {
-            j->plane(j, p);
-            continue;
-        }
-        wide.indices = j->indices ? j->indices + p * j->p.out_count : NULL;
-        fac__tile_load(FAC_ACC_F32, room, j->from + p * n_from * item, j->stored, 1, n_from);
-        j->plane(&wide, 0);
-        fac__tile_store(FAC_ACC_F32, wide.to, j->to + p * n_to * item, j->stored, 1, n_to);
+        const char *from = j->lying ? row_major_plane(j, p, copy) : j->from + p * n_from * item;
+        char *to = j->to + p * n_to * item;
+        one.from = widens ? room : from;
+        one.to = widens ? (char *)room + (size_t)n_from * sizeof(float) : to;
+        one.indices = j->indices ? j->indices + p * j->p.out_count : NULL;
+        if (widens) fac__tile_load(FAC_ACC_F32, room, from, j->stored, 1, n_from);
+        j->plane(&one, 0);
+        if (widens) fac__tile_store(FAC_ACC_F32, one.to, to, j->stored, 1, n_to);
     }
     return FAC_OK;
 }
@@ -414,7 +426,8 @@ static int64_t planes_at_once(const pool_job *j) { return fac__grain(FAC_GRAIN, 
 static fac_status run(pool_job *j, plane_fn (*pick)(const pool_job *j)) {
     FAC_TRY(make_spans(j));
     j->plane = pick(j);
-    const int64_t room = j->stored == j->dtype ? 0 : fac__mul_or_max(j->p.in_count + j->p.out_count, sizeof(float));
+    int64_t room = j->stored == j->dtype ? 0 : fac__mul_or_max(j->p.in_count + j->p.out_count, sizeof(float));
+    if (j->lying) room += j->p.in_count * fac__dtype_size(j->stored); /* a part of a tensor */
     const fac_status st = fac__parallel_for_scratch(0, j->p.planes, planes_at_once(j), room, plane_range, j);
     fac__free(j->spans[0]);
     return st;
@@ -475,12 +488,34 @@ static fac_status forward_into(const results *r, fac_tensor *in, fac_memory_form
     return run(j, r->n == 2 ? max_plane : mean_plane);
 }
 
+/* Many planes whose rows lie with small gaps are copied one by one: a copy of all would have to be written to memory and read back. */
+static bool goes_by_planes(const pool_job *j, const fac_tensor *self, fac_memory_format f) {
+    enum { PLANES = 4, GAP = 4, BYTES = 1 << 20 };
+    const int64_t step = self->strides[self->ndim - 1];
+    return f == FAC_CONTIGUOUS && !(self->flags & FAC_TF_CONTIGUOUS) && j->p.planes >= PLANES && step > 0 &&
+           step <= GAP && self->numel >= BYTES / fac__item_size(self);
+}
+
+static void lie(const fac_tensor *self, fac_nest *lying) {
+    int64_t dense[FAC_MAX_DIMS], next = 1;
+    for (int d = self->ndim - 1; d >= 0; next *= self->sizes[d--]) dense[d] = next;
+    fac__nest_build(lying, self->sizes, self->ndim, UINT64_MAX, 2, (const int64_t *[]){dense, self->strides}, true);
+    for (int k = 0; k < 2; k++)
+        for (int d = 0; d < lying->ndim; d++) lying->stride[k][d] *= fac__item_size(self);
+}
+
 static fac_status forward(fac_structured *s, fac_tensor *self, pool_job *j) {
     if (j->p.planes == 0 || j->p.out_count == 0) return FAC_OK;
     fac_tensor *in;
+    fac_nest lying;
     results r;
     const fac_memory_format f = format_for(j, self, s->n_out == 2);
-    FAC_TRY(fac__in_format_below(self, f, &in));
+    if (goes_by_planes(j, self, f)) {
+        lie(self, &lying);
+        j->lying = &lying;
+        in = fac__ref(self);
+    } else
+        FAC_TRY(fac__in_format_below(self, f, &in));
     fac_status st = results_begin(s, f, &r);
     if (st == FAC_OK) st = results_end(&r, forward_into(&r, in, f, j));
     fac__unref(in);

@@ -116,6 +116,28 @@ enum { STRIP = 4 };
 MAX_VECTORS(float, f32)
 MAX_VECTORS(uint16_t, bf16)
 
+/* Means of the same, which begin with zero as all sums do. */
+#define MEAN_VECTORS(T, S)                                                                                           \
+    __attribute__((always_inline)) static inline void mean_strip_##S(const int V, const fac_pool_window *w,          \
+                                                                     const T *image, int64_t divisor, T *to) {       \
+        fac_vf32 sum[STRIP] = {{0}};                                                                                 \
+        EACH_POINT(w, at) {                                                                                          \
+            const T *from = image + at * w->channels;                                                                \
+            _Pragma("GCC unroll 4") for (int v = 0; v < V; v++) sum[v] += fac_load_##S(from + v * FAC_LANES_F32);    \
+        }                                                                                                            \
+        _Pragma("GCC unroll 4") for (int v = 0; v < V; v++)                                                          \
+            fac_store_##S(to + v * FAC_LANES_F32, divisor ? sum[v] / fac_splat_f32((float)divisor) : (fac_vf32){0}); \
+    }                                                                                                                \
+    static int64_t mean_vectors_##S(const fac_pool_window *w, const T *image, int64_t divisor, T *to, int64_t n) {   \
+        int64_t c = 0;                                                                                               \
+        for (; c + STRIP * FAC_LANES_F32 <= n; c += STRIP * FAC_LANES_F32)                                           \
+            mean_strip_##S(STRIP, w, image + c, divisor, to + c);                                                    \
+        for (; c + FAC_LANES_F32 <= n; c += FAC_LANES_F32) mean_strip_##S(1, w, image + c, divisor, to + c);         \
+        return c;                                                                                                    \
+    }
+MEAN_VECTORS(float, f32)
+MEAN_VECTORS(uint16_t, bf16)
+
 void FAC_ISA_NAME(fac__pool_last_max)(const fac_pool_window *w, const void *image, void *to, int64_t *indices,
                                       int64_t n) {
     int64_t done = 0;
@@ -136,6 +158,13 @@ void FAC_ISA_NAME(fac__pool_last_max)(const fac_pool_window *w, const void *imag
 
 void FAC_ISA_NAME(fac__pool_last_mean)(const fac_pool_window *w, const void *image, int64_t divisor, void *to,
                                        int64_t n) {
+    int64_t done = 0;
+    if (w->dtype == FAC_F32) done = mean_vectors_f32(w, image, divisor, to, n);
+    if (w->dtype == FAC_BF16) done = mean_vectors_bf16(w, image, divisor, to, n);
+    if (done == n) return;
+    image = (const char *)image + (size_t)done * fac__dtype_size(w->dtype);
+    to = (char *)to + (size_t)done * fac__dtype_size(w->dtype);
+    n -= done;
     if (w->kind == FAC_ACC_F32)
         mean_float(w, image, divisor, to, n);
     else if (w->kind == FAC_ACC_F64)

@@ -82,10 +82,35 @@ static void converted_row(const lines *l, const fac_cursor *c, char *buffer) {
     fac__tile_store(l->kind, a, address(l, c, last), l->dtype[last], l->step[last], l->n);
 }
 
+/* Short rows without gaps that have to be converted: many at a time go through a tile. */
+static bool fits_tiles(const lines *l) {
+    bool dense = l->kind == FAC_ACC_F32 && l->n <= SHORT && l->nest.ndim == 1;
+    for (int k = 0; dense && k < l->n_operands; k++)
+        dense = (l->step[k] == 1 || l->n == 1) && l->nest.stride[k][0] == l->n;
+    return dense;
+}
+
+static fac_status run_tiles(const lines *l, int64_t begin, int64_t end) {
+    const int last = l->n_operands - 1;
+    const int64_t some = FAC_TILE / l->n;
+    float tile[2][FAC_TILE];
+    for (int64_t i = begin, rows; i < end; i += rows) {
+        rows = fac__min(some, end - i);
+        for (int k = 0; k < last; k++)
+            fac__tile_load(FAC_ACC_F32, tile[k], l->data[k] + i * l->n * l->item[k], l->dtype[k], 1, rows * l->n);
+        if (last == 1) FAC_ISA_PICK(fac__softmax_rows_f32)(l->form, tile[0], l->n, tile[0], l->n, l->n, rows);
+        for (float *x = tile[0], *y = tile[1]; last == 2 && x < tile[0] + rows * l->n; x += l->n, y += l->n)
+            row(l, (void *const[]){x, y, x});
+        fac__tile_store(FAC_ACC_F32, tile[0], l->data[last] + i * l->n * l->item[last], l->dtype[last], 1, rows * l->n);
+    }
+    return FAC_OK;
+}
+
 /* buffer: NULL if lines are used in place. */
 static fac_status run_rows(void *ctx, int64_t begin, int64_t end, void *buffer) {
     const lines *l = ctx;
     fac_cursor c;
+    if (buffer && fits_tiles(l)) return run_tiles(l, begin, end);
     fac__nest_seek(&l->nest, l->n_operands, begin, &c);
     if (!buffer && l->n_operands == 2 && l->kind == FAC_ACC_F32 && l->n <= SHORT && l->nest.ndim == 1) {
         FAC_ISA_PICK(fac__softmax_rows_f32)
@@ -107,20 +132,24 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end, void *buffer) 
 
 /* ---- strips ----------------------------------------------------------------------------------------------------------- */
 
-/* Where lines lie side by side as a strip has them, their rows are copied all at once. */
-static bool copy_strip(const lines *l, const fac_cursor *c, int k, int64_t w, char *strip, bool out) {
-    const int64_t item = l->item[k], row = l->strip * item, step = l->step[k] * item;
-    if (!fac__acc_is(l->kind, l->dtype[k]) || fac__nest_step(&l->nest, k) != 1) return false;
-    char *at = address(l, c, k);
-    FAC_ISA_PICK(fac__items_copy_rows)
-    ((size_t)item, out ? at : strip, item, out ? strip : at, item, w, l->n, out ? step : row, out ? row : step);
-    return true;
-}
-
 /* Rows of strips may lie pages apart, where nothing but this fetches them before they are wanted. */
 enum { AHEAD = 16, LINE = 64 };
 static void fetch(const char *p, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i);
+}
+
+/* Where lines lie side by side as a strip has them, their rows are copied, many at once. */
+static bool copy_strip(const lines *l, const fac_cursor *c, int k, int64_t w, char *strip, bool out) {
+    const int64_t item = l->item[k], row = l->strip * item, step = l->step[k] * item;
+    if (!fac__acc_is(l->kind, l->dtype[k]) || fac__nest_step(&l->nest, k) != 1) return false;
+    char *at = address(l, c, k);
+    for (int64_t i = 0; i < l->n; i += AHEAD, at += AHEAD * step, strip += AHEAD * row) {
+        for (int64_t r = AHEAD; r < 2 * AHEAD && r < l->n - i; r++) fetch(at + r * step, w * item);
+        FAC_ISA_PICK(fac__items_copy_rows)
+        ((size_t)item, out ? at : strip, item, out ? strip : at, item, w, fac__min(AHEAD, l->n - i), out ? step : row,
+         out ? row : step);
+    }
+    return true;
 }
 
 /* Moves w lines side by side between memory and a strip; unused lanes of a loaded strip are zero. */
