@@ -138,6 +138,6 @@ static void attention_refuses_bad_arguments(void **state) {
 }
 
 FAC_TEST_MAIN_OF_PAIRS(FAC_TEST(attention_fused_matches_separate_operators), FAC_TEST(attention_masks_and_scale),
-              FAC_TEST(attention_closed_rows_give_zeros), FAC_TEST(attention_shares_heads),
-              FAC_TEST(attention_dropout_keeps_the_mean), FAC_TEST(attention_has_gradients_to_second_order),
-              FAC_TEST(attention_gradients_over_several_blocks), FAC_TEST(attention_refuses_bad_arguments))
+                       FAC_TEST(attention_closed_rows_give_zeros), FAC_TEST(attention_shares_heads),
+                       FAC_TEST(attention_dropout_keeps_the_mean), FAC_TEST(attention_has_gradients_to_second_order),
+                       FAC_TEST(attention_gradients_over_several_blocks), FAC_TEST(attention_refuses_bad_arguments))

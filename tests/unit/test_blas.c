@@ -511,13 +511,13 @@ static void blas_bool_is_refused(void **unused) {
 }
 
 FAC_TEST_MAIN_OF_PAIRS(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_alpha_and_beta_scale),
-              FAC_TEST(blas_conjugate_operands), FAC_TEST(blas_large_blocks_match),
-              FAC_TEST(blas_beta_zero_does_not_read), FAC_TEST(blas_empty_depth_scales_only),
-              FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_panels_and_strips_of_every_kind),
-              FAC_TEST(blas_dots_of_few_rows_and_columns),
-              FAC_TEST(blas_bits_of_narrow_blocks_do_not_depend_on_threads),
-              FAC_TEST(blas_bits_of_depth_1_do_not_depend_on_columns),
-              FAC_TEST(blas_rounded_factors_are_the_same_in_all_strides),
-              FAC_TEST(blas_what_is_added_has_the_bits_of_a_copy_in_c),
-              FAC_TEST(blas_what_is_added_to_bf16_has_the_bits_of_a_copy_in_c),
-              FAC_TEST(blas_what_is_added_is_refused_where_c_is_read), FAC_TEST(blas_bool_is_refused))
+                       FAC_TEST(blas_conjugate_operands), FAC_TEST(blas_large_blocks_match),
+                       FAC_TEST(blas_beta_zero_does_not_read), FAC_TEST(blas_empty_depth_scales_only),
+                       FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_panels_and_strips_of_every_kind),
+                       FAC_TEST(blas_dots_of_few_rows_and_columns),
+                       FAC_TEST(blas_bits_of_narrow_blocks_do_not_depend_on_threads),
+                       FAC_TEST(blas_bits_of_depth_1_do_not_depend_on_columns),
+                       FAC_TEST(blas_rounded_factors_are_the_same_in_all_strides),
+                       FAC_TEST(blas_what_is_added_has_the_bits_of_a_copy_in_c),
+                       FAC_TEST(blas_what_is_added_to_bf16_has_the_bits_of_a_copy_in_c),
+                       FAC_TEST(blas_what_is_added_is_refused_where_c_is_read), FAC_TEST(blas_bool_is_refused))

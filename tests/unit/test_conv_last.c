@@ -179,7 +179,8 @@ static void conv_of_innermost_channels_survives_every_failed_allocation(void **s
 }
 
 FAC_TEST_MAIN_OF_PAIRS(FAC_TEST(conv_of_innermost_channels_agrees_with_windows),
-              FAC_TEST(conv_of_bf16_of_innermost_channels_is_that_of_the_same_numbers),
-              FAC_TEST(conv_of_innermost_channels_has_the_same_bits_for_any_number_of_threads),
-              FAC_TEST(products_of_bf16_are_those_of_the_same_numbers), FAC_TEST(infinity_stays_within_its_windows),
-              FAC_TEST(conv_of_innermost_channels_survives_every_failed_allocation))
+                       FAC_TEST(conv_of_bf16_of_innermost_channels_is_that_of_the_same_numbers),
+                       FAC_TEST(conv_of_innermost_channels_has_the_same_bits_for_any_number_of_threads),
+                       FAC_TEST(products_of_bf16_are_those_of_the_same_numbers),
+                       FAC_TEST(infinity_stays_within_its_windows),
+                       FAC_TEST(conv_of_innermost_channels_survives_every_failed_allocation))

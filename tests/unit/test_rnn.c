@@ -472,9 +472,10 @@ static void rnn_refuses_bad_arguments(void **state) {
 }
 
 FAC_TEST_MAIN_OF_PAIRS(FAC_TEST(rnn_layers_are_the_textbooks), FAC_TEST(lstm_projections_are_the_textbooks),
-              FAC_TEST(lstm_stacks_layers_and_directions), FAC_TEST(lstm_drops_between_layers_while_training),
-              FAC_TEST(rnn_has_gradients_to_second_order), FAC_TEST(lstm_projection_has_gradients_to_second_order),
-              FAC_TEST(cells_are_the_textbooks), FAC_TEST(rnn_halves_are_computed_in_single_precision),
-              FAC_TEST(rnn_bits_do_not_depend_on_threads), FAC_TEST(rnn_of_bf16_is_near_that_of_f64),
-              FAC_TEST(packing_and_padding_undo_each_other), FAC_TEST(rnn_of_no_sequences_gives_zero_gradients),
-              FAC_TEST(rnn_refuses_bad_arguments))
+                       FAC_TEST(lstm_stacks_layers_and_directions), FAC_TEST(lstm_drops_between_layers_while_training),
+                       FAC_TEST(rnn_has_gradients_to_second_order),
+                       FAC_TEST(lstm_projection_has_gradients_to_second_order), FAC_TEST(cells_are_the_textbooks),
+                       FAC_TEST(rnn_halves_are_computed_in_single_precision),
+                       FAC_TEST(rnn_bits_do_not_depend_on_threads), FAC_TEST(rnn_of_bf16_is_near_that_of_f64),
+                       FAC_TEST(packing_and_padding_undo_each_other),
+                       FAC_TEST(rnn_of_no_sequences_gives_zero_gradients), FAC_TEST(rnn_refuses_bad_arguments))

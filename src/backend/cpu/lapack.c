@@ -64,7 +64,7 @@ static char **environment_with(const char *setting) {
    finds one of two whole ones, the second of which is therefore never freed. */
 static void *open_with_core(const char *name) {
     static char **lent;
-    const char *setting = getenv(CORE_VARIABLE) ? NULL : core_setting();
+    const char *setting = fac__env(CORE_VARIABLE) ? NULL : core_setting();
     char **const own = environ;
     if (setting && !lent) lent = environment_with(setting);
     if (setting && lent) environ = lent;
