@@ -119,6 +119,8 @@ OF_DOUBLES(erf)
 OF_DOUBLES(erfc)
 OF_DOUBLES(log1p)
 OF_DOUBLES(atan)
+OF_DOUBLES(sinh)
+OF_DOUBLES(cosh)
 #define TRIG_OF_DOUBLES(name)                                                                                      \
     static __attribute__((noinline)) wide_d name##_of_far_doubles(wide_d x, wide_d r) {                            \
         const __mmask8 far = _mm512_cmp_pd_mask(_mm512_abs_pd(x), _mm512_set1_pd(FAC_VTRIG_MOST_F64), _CMP_GT_OQ); \
@@ -135,6 +137,8 @@ TRIG_OF_DOUBLES(tan)
 #define Sleef_erfcd8_u15avx512f erfc_of_doubles
 #define Sleef_log1pd8_u10avx512f log1p_of_doubles
 #define Sleef_atand8_u10avx512f atan_of_doubles
+#define Sleef_sinhd8_u10avx512f sinh_of_doubles
+#define Sleef_coshd8_u10avx512f cosh_of_doubles
 #define Sleef_sind8_u10avx512f sin_of_doubles
 #define Sleef_cosd8_u10avx512f cos_of_doubles
 #define Sleef_tand8_u10avx512f tan_of_doubles

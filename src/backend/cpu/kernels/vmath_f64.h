@@ -92,6 +92,18 @@ static inline fac_vf64 fac__verf_f64(fac_vf64 x) {
     return (fac_vf64)_mm512_or_pd(r, _mm512_and_pd((__m512d)x, sign));
 }
 
+/* 2^(i/16), and what of it the double lacks, by its size. */
+/* clang-format off */
+static const double fac__power[16] = {
+    0x1p+0, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0, 0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0,
+    0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0, 0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0,
+    0x1.9c49182a3f09p+0, 0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
+static const double fac__power_rest[16] = {
+    0, 0x1.79aa65d837b6dp-54, -0x1.01b15eaa59348p-55, 0x1.68efde3a8a894p-54, 0x1.34d754db0abb6p-55, 0x1.59f48a72a4c6dp-55,
+    0x1.690cebb7aafbp-56, 0x1.063e1e21c5409p-54, -0x1.3b3efbf5e2228p-54, -0x1.b32dcb94da51dp-56, 0x1.db72fc1f0eab4p-55,
+    0x1.1affc2b91ce27p-56, 0x1.c1a7792cb3387p-55, 0x1.36eae30af0cb3p-56, 0x1.4a385a63d07a7p-56, -0x1.ff7128fd391fp-55};
+/* clang-format on */
+
 /* erfc, within 1.4 ulp and down to the smallest number: exp(-x^2) erfcx(|x|), or 2 less that. The intervals of |x| + 2 are quarters of
    octaves; exp(-x^2) is 2^k 2^(j/16) (1 + q), with the low half of x^2 and of 2^(j/16) in q. */
 static inline fac_vf64 fac__verfc_f64(fac_vf64 x) {
@@ -162,14 +174,6 @@ static inline fac_vf64 fac__verfc_f64(fac_vf64 x) {
          -0x1.902cb7976c65ep-60, -0x1.fc4bbbfb1695ap-58, -0x1.5b0277fa1ecb8p-58, -0x1.9c3bae12ae446p-59, 0x1.c95be62ca9a6dp-59,
          -0x1.6d026e15898ddp-59, -0x1.d520e73ec05a6p-60, 0x1.b3dbe954f2106p-61, -0x1.c826601a2f019p-65, -0x1.8f9595af81aacp-67,
          -0x1.d95a8796b0b9fp-62}};
-    static const double power[16] = {
-        0x1p+0, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0, 0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0,
-        0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0, 0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0,
-        0x1.9c49182a3f09p+0, 0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};
-    static const double rest[16] = {
-        0, 0x1.79aa65d837b6dp-54, -0x1.01b15eaa59348p-55, 0x1.68efde3a8a894p-54, 0x1.34d754db0abb6p-55, 0x1.59f48a72a4c6dp-55,
-        0x1.690cebb7aafbp-56, 0x1.063e1e21c5409p-54, -0x1.3b3efbf5e2228p-54, -0x1.b32dcb94da51dp-56, 0x1.db72fc1f0eab4p-55,
-        0x1.1affc2b91ce27p-56, 0x1.c1a7792cb3387p-55, 0x1.36eae30af0cb3p-56, 0x1.4a385a63d07a7p-56, -0x1.ff7128fd391fp-55};
     static const double of[6] = {
         0x1.a01b0cb76698bp-13, 0x1.6c17ede661f5cp-10, 0x1.11111110e0d94p-7, 0x1.55555554e8d7bp-5, 0x1.5555555555556p-3,
         0x1.0000000000001p-1};
@@ -194,12 +198,55 @@ static inline fac_vf64 fac__verfc_f64(fac_vf64 x) {
     which = _mm512_castpd_si512(rounded);
     __m512d q = _mm512_set1_pd(of[0]);
     for (int i = 1; i < 6; i++) q = _mm512_fmadd_pd(q, r, _mm512_set1_pd(of[i]));
-    q = _mm512_fmadd_pd(_mm512_mul_pd(r, r), q, _mm512_add_pd(r, FAC_CHOSEN(rest)));
-    const __m512d whole = FAC_CHOSEN(power), less = _mm512_fmadd_pd(q, _mm512_add_pd(at, p), p);
+    q = _mm512_fmadd_pd(_mm512_mul_pd(r, r), q, _mm512_add_pd(r, FAC_CHOSEN(fac__power_rest)));
+    const __m512d whole = FAC_CHOSEN(fac__power), less = _mm512_fmadd_pd(q, _mm512_add_pd(at, p), p);
     const __m512d tail = _mm512_scalef_pd(_mm512_fmadd_pd(whole, at, _mm512_mul_pd(whole, less)),
                                           _mm512_mul_pd(n, _mm512_set1_pd(0x1p-4)));
     const __mmask8 left = _mm512_cmp_pd_mask((__m512d)x, _mm512_setzero_pd(), _CMP_LT_OQ);
     return (fac_vf64)_mm512_mask_sub_pd(tail, left, _mm512_add_pd(one, one), tail);
+}
+
+/* cosh and sinh, within 0.7 ulp: |x| = n ln2/16 + r, A and B are a quarter of 2^(n/16) and of 2^(-n/16), C and S the series of cosh(r) - 1
+   and sinh(r). cosh is 2 (A + B + (A + B) C + (A - B) S), sinh 2 (A - B + (A - B) C + (A + B) S) or, below 0.36, S of |x| alone; what
+   A, B and their sum lack is added with the small terms. Quarters are numbers where the result is. */
+static inline __m512d fac__vhyperbolic_f64(__m512d x, bool sine) {
+    const __m512d size = _mm512_abs_pd(x), a = _mm512_min_pd(_mm512_set1_pd(711), size), /* NaN passes */
+        magic = _mm512_set1_pd(0x1.8p52);
+    const __mmask8 far = _mm512_cmp_pd_mask(a, _mm512_set1_pd(0.36), _CMP_NLT_UQ);
+    const __m512d product = _mm512_mul_pd(a, _mm512_set1_pd(0x1.71547652b82fep+4)),
+                  rounded = _mm512_add_pd(sine ? _mm512_maskz_mov_pd(far, product) : product, magic),
+                  n = _mm512_sub_pd(rounded, magic), turned = _mm512_sub_pd(magic, n);
+    __m512d r = _mm512_fnmadd_pd(n, _mm512_set1_pd(0x1.62e42fefap-5), a);
+    r = _mm512_fnmadd_pd(n, _mm512_set1_pd(0x1.cf79abc9e3b3ap-44), r);
+    const __m512d s = _mm512_mul_pd(r, r), low = _mm512_mul_pd(n, _mm512_set1_pd(0x1p-4)), two = _mm512_set1_pd(2),
+                  up_by = _mm512_sub_pd(low, two), down_by = _mm512_sub_pd(_mm512_set1_pd(-2), low);
+    __m512i which = _mm512_castpd_si512(rounded);
+    const __m512d up = _mm512_scalef_pd(FAC_CHOSEN(fac__power), up_by),
+                  up_low = _mm512_mul_pd(up, FAC_CHOSEN(fac__power_rest));
+    which = _mm512_castpd_si512(turned);
+    const __m512d down = _mm512_scalef_pd(FAC_CHOSEN(fac__power), down_by), down_low = FAC_CHOSEN(fac__power_rest);
+    const __m512d sum = _mm512_add_pd(up, down), less = _mm512_sub_pd(up, down);
+    __m512d p = _mm512_set1_pd(1.0 / 5040);
+    if (sine) {
+        p = _mm512_fmadd_pd(_mm512_set1_pd(1.0 / 6227020800), s, _mm512_set1_pd(1.0 / 39916800));
+        p = _mm512_fmadd_pd(_mm512_fmadd_pd(p, s, _mm512_set1_pd(1.0 / 362880)), s, _mm512_set1_pd(1.0 / 5040));
+    }
+    p = _mm512_fmadd_pd(_mm512_fmadd_pd(p, s, _mm512_set1_pd(1.0 / 120)), s, _mm512_set1_pd(1.0 / 6));
+    const __m512d series = _mm512_fmadd_pd(_mm512_mul_pd(r, s), p, r);
+    __m512d c = _mm512_fmadd_pd(_mm512_set1_pd(1.0 / 720), s, _mm512_set1_pd(1.0 / 24));
+    c = _mm512_mul_pd(_mm512_fmadd_pd(c, s, _mm512_set1_pd(0.5)), s);
+    const __m512d most = sine ? less : sum, other = sine ? sum : less;
+    /* What A +- B has lost, and what A and B lack. */
+    const __m512d off = _mm512_sub_pd(up, most), lost = sine ? _mm512_sub_pd(off, down) : _mm512_add_pd(off, down),
+                  lack = sine ? _mm512_fnmadd_pd(down, down_low, up_low) : _mm512_fmadd_pd(down, down_low, up_low);
+    const __m512d rest = _mm512_fmadd_pd(most, c, _mm512_fmadd_pd(other, series, _mm512_add_pd(lost, lack)));
+    const __m512d y = _mm512_mul_pd(_mm512_add_pd(most, rest), two);
+    return sine ? _mm512_mask_mov_pd(series, far, y) : y;
+}
+static inline fac_vf64 fac__vcosh_f64(fac_vf64 x) { return (fac_vf64)fac__vhyperbolic_f64((__m512d)x, false); }
+static inline fac_vf64 fac__vsinh_f64(fac_vf64 x) {
+    const __m512d sign = _mm512_and_pd((__m512d)x, _mm512_set1_pd(-0.0));
+    return (fac_vf64)_mm512_or_pd(fac__vhyperbolic_f64((__m512d)x, true), sign);
 }
 
 /* log(1 + x), within 0.8 ulp: 1 + x = 2^k m + what the sum lacks, m in [3/4, 3/2), whose upper bits choose a number near 1 / m and its
