@@ -2,8 +2,8 @@
    TRANSPOSE, VH and FMAH of half a vector, and the naming macro N(name).
 
    C is computed in strips of NR = 2 vectors of columns and panels of at most MR rows, so that MR x 2 accumulators stay in
-   registers. A panel of A is packed as [depth][rows], a strip of B as [depth][NR] by the tile of the first panel, or beforehand where
-   its columns have gaps or it is narrow; both are then read front to back. A strip (NR x KC) stays in L1; all of A's panels (m x KC)
+   registers. A panel of A is packed as [depth][rows], a strip of B as [depth][NR]: beforehand, or by the tile of the first panel where there
+   are few panels and its columns have no gaps; both are then read front to back. A strip (NR x KC) stays in L1; all of A's panels (m x KC)
    and a group of strips in L2. Meanwhile the tiles fetch what is packed next. Where one group is all there is, each panel of A is copied
    as it lies and multiplied by all strips at once. A complex product is the real one of doubled depth: [a_re, -a_im] [b_re; b_im]
    gives the real plane, [a_im, a_re] [b_re; b_im] the imaginary one.
@@ -15,6 +15,7 @@
 
 #define NR (2 * LANES)
 #define GROUP 4                                   /* strips packed together */
+#define MANY (16 * MR)                            /* rows of more panels than few */
 #define ROW (FAC_GEMM_KC + LINE / (int)sizeof(T)) /* from a panel's row to the next, where it is packed in rows */
 
 /* c[rows, NR] = from[rows, NR] (0 if NULL) + a b[depth, NR], where element (i, p) of a is at i*ai + p*ap. b is kept as keep[depth][NR]
@@ -23,16 +24,13 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, const 
                                                           int64_t depth, const T *a, const T *b, int64_t ldb, T *keep,
                                                           T *c, int64_t ldc, const T *from, int64_t ldf, ahead *next) {
     V acc[MR][2];
-    ahead f = *next;
+    ahead f = *next, mine = ahead_of(c, 2, ldc * (int64_t)sizeof(T), rows);
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) {
-        __builtin_prefetch(c + i * ldc, 1);
-        __builtin_prefetch(c + i * ldc + LANES, 1);
-        acc[i][0] = acc[i][1] = (V){0};
-    }
+    for (int i = 0; i < rows; i++) acc[i][0] = acc[i][1] = (V){0};
     for (int64_t p = 0; p < depth; p++, a += ap, b += ldb) {
         V b0 = LOAD(b), b1 = LOAD(b + LANES);
-        fetch_ahead(&f);
+        if ((p & SLOWLY) == 0) fetch_ahead(&mine);
+        if ((p & f.mask) == f.mask) fetch_ahead(&f);
         if (keeps) {
             STORE(keep + p * NR, b0);
             STORE(keep + p * NR + LANES, b1);
@@ -289,8 +287,13 @@ static ahead N(next_group)(const fac_gemm_block *g, int64_t j, int64_t p, int64_
     const int64_t item = (int64_t)sizeof(T), cols = fac__min(GROUP * NR, g->n - j);
     if (!FEW || !IS_NATIVE(g->dtype) || cols <= 0) return (ahead){0};
     const char *at = b->data + (p * b->rs + j * b->cs) * item;
-    if (b->cs == 1) return ahead_of(at, fac__div_up(cols * item, LINE), b->rs * item, kc);
-    return b->rs == 1 ? ahead_of(at, fac__div_up(kc * item, LINE), b->cs * item, cols) : (ahead){0};
+    ahead next = {0};
+    if (b->cs == 1)
+        next = ahead_of(at, fac__div_up(cols * item, LINE), b->rs * item, kc);
+    else if (b->rs == 1)
+        next = ahead_of(at, fac__div_up(kc * item, LINE), b->cs * item, cols);
+    next.mask = g->m > MANY ? SLOWLY : 0;
+    return next;
 }
 
 /* One pass over depth [p, p + kc): the first adds to g->from, later ones to C. */
@@ -308,7 +311,7 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
         const int64_t group = fac__min(GROUP * NR, g->n - j0);
         const bool lies_well = in_rows && group % NR == 0,
                    direct = lies_well && m <= MR; /* one panel reads B in place */
-        const bool whole = lies_well && (FEW || direct);
+        const bool whole = lies_well && (direct || (FEW && m <= MANY));
         ahead next = direct ? (ahead){0} : N(next_group)(g, j0 + group, p, kc);
         if (!whole) N(pack_b)(g, bs, j0, group, p, kc, depth);
         for (int64_t j = 0; j < group; j += NR) {
@@ -592,4 +595,5 @@ static size_t N(scratch)(int64_t m, int64_t n, int64_t k, bool complex) {
 
 #undef NR
 #undef GROUP
+#undef MANY
 #undef ROW
