@@ -22,8 +22,10 @@ static fac_pool_window window_of(const fac_pool_last *j) {
 static int64_t place(const fac_pool_last *j, int64_t o, fac_pool_window *w) {
     const fac_pool *p = &j->p;
     int64_t padded = 1, clipped = 1;
-    for (int d = FAC_POOL_DIMS - 1; d >= 0; o /= p->out[d--]) {
-        fac__pool_window(p, d, o % p->out[d], &w->begin[d], &w->end[d]);
+    for (int d = FAC_POOL_DIMS - 1; d >= 0; d--) {
+        const int64_t n = p->out[d], before = n == 1 ? o : o / n; /* a division takes as long as a vector of channels */
+        fac__pool_window(p, d, o - before * n, &w->begin[d], &w->end[d]);
+        o = before;
         padded *= fac__min(w->end[d], p->in[d] + (p->adaptive ? 0 : p->padding[d])) - w->begin[d];
         if (w->begin[d] < 0) w->begin[d] += fac__div_up(-w->begin[d], w->step[d]) * w->step[d];
         w->end[d] = fac__min(w->end[d], p->in[d]);
@@ -42,15 +44,19 @@ static fac_status forward_range(void *ctx, int64_t begin, int64_t end) {
     const fac_pool_last *j = ctx;
     const int64_t blocks = fac__div_up(j->channels, FAC_POOL_BLOCK);
     fac_pool_window w = window_of(j);
+    int64_t o = begin / blocks, block = begin % blocks, number = o / j->p.out_count, place_in = o % j->p.out_count;
     for (int64_t t = begin; t < end; t++) {
-        const int64_t c = t % blocks * FAC_POOL_BLOCK, o = t / blocks, n = fac__min(FAC_POOL_BLOCK, j->channels - c);
-        const int64_t divisor = place(j, o % j->p.out_count, &w), at = o * j->channels + c;
-        const void *image = image_at(j, o / j->p.out_count, c);
+        const int64_t c = block * FAC_POOL_BLOCK, n = fac__min(FAC_POOL_BLOCK, j->channels - c);
+        const int64_t divisor = place(j, place_in, &w), at = o * j->channels + c;
+        const void *image = image_at(j, number, c);
         char *to = (char *)j->to + (size_t)at * fac__dtype_size(j->dtype);
         if (j->indices)
             FAC_ISA_PICK(fac__pool_last_max)(&w, image, to, j->indices + at, n);
         else
             FAC_ISA_PICK(fac__pool_last_mean)(&w, image, divisor, to, n);
+        if (++block < blocks) continue;
+        block = 0, o++;
+        if (++place_in == j->p.out_count) place_in = 0, number++;
     }
     return FAC_OK;
 }

@@ -191,10 +191,13 @@ static void widen_row(const job *j, const void *from, void *to) {
         j->loops->points(&j->points, j->shift[0], from, to);
 }
 
+/* i % n: bands of one or two rows are the most, and a division takes as long as a short row. */
+static int64_t turn(int64_t i, int64_t n) { return n & (n - 1) ? i % n : i & (n - 1); }
+
 /* Row y of slice z of a plane at the output's width: from the ring, or put there. */
 static const void *row_at(const job *j, const room *r, int64_t plane, int64_t z, int64_t y) {
     const int64_t key = (plane * j->axis[0].columns + z) * j->axis[1].columns + y;
-    const int64_t slot = z % j->sets * j->slots + y % j->slots;
+    const int64_t slot = turn(z, j->sets) * j->slots + turn(y, j->slots);
     char *place = r->ring + slot * j->out_row * (int64_t)j->cell;
     if (j->same_width && j->direct) return read_row(j, key, NULL);
     if (r->key[slot] == key) return place;
@@ -238,12 +241,15 @@ static fac_status resample_rows(void *ctx, int64_t begin, int64_t end, void *scr
     room r;
     (void)room_lay_out(j, scratch, &r);
     for (int64_t k = 0; k < j->sets * j->slots; k++) r.key[k] = -1;
+    int64_t plane = begin / high / deep, z = begin / high % deep, y = begin % high;
     for (int64_t i = begin; i < end; i++) {
         char *to = j->to + i * j->out_row * (int64_t)j->item, *sum = j->direct ? to : r.sum;
         if (line)
             widen_row(j, read_row(j, i, r.source), sum);
         else
-            sum_rows(j, &r, i / high / deep, i / high % deep, i % high, sum);
+            sum_rows(j, &r, plane, z, y, sum);
+        if (++y == high) y = 0, z++;
+        if (z == deep) z = 0, plane++;
         if (!j->direct) fac__tile_store(kind_of(j), sum, to, j->dtype, 1, j->out_row);
     }
     return FAC_OK;

@@ -263,8 +263,10 @@ static void share_column(const segments *g, int64_t segment, int64_t at, double 
     share h = {.op = g->op, .start = start_of(g), .length = length};
     if (length == 0) return;
     load(g, &h.grad, g->grad + place, 1);
-    load(g, &h.result, g->result + place, 1);
-    fac__tile_load(FAC_ACC_F64, x, row_of(g, g->data, segment, begin, at), g->dtype, g->inner, length);
+    if (g->op != SEGMENT_SUM && g->op != SEGMENT_MEAN) { /* which are shared whatever the elements are */
+        load(g, &h.result, g->result + place, 1);
+        fac__tile_load(FAC_ACC_F64, x, row_of(g, g->data, segment, begin, at), g->dtype, g->inner, length);
+    }
     share_out(&h, x, out);
     fac__tile_store(FAC_ACC_F64, out, (char *)(uintptr_t)row_of(g, g->out, segment, begin, at), g->dtype, g->inner,
                     length);

@@ -98,10 +98,12 @@ static fac_status run_tiles(const lines *l, int64_t begin, int64_t end) {
         rows = fac__min(some, end - i);
         for (int k = 0; k < last; k++)
             fac__tile_load(FAC_ACC_F32, tile[k], l->data[k] + i * l->n * l->item[k], l->dtype[k], 1, rows * l->n);
-        if (last == 1) FAC_ISA_PICK(fac__softmax_rows_f32)(l->form, tile[0], l->n, tile[0], l->n, l->n, rows);
+        /* Not in place: a vector that begins with the next row would wait for what this one stores. */
+        if (last == 1) FAC_ISA_PICK(fac__softmax_rows_f32)(l->form, tile[0], l->n, tile[1], l->n, l->n, rows);
         for (float *x = tile[0], *y = tile[1]; last == 2 && x < tile[0] + rows * l->n; x += l->n, y += l->n)
             row(l, (void *const[]){x, y, x});
-        fac__tile_store(FAC_ACC_F32, tile[0], l->data[last] + i * l->n * l->item[last], l->dtype[last], 1, rows * l->n);
+        fac__tile_store(FAC_ACC_F32, tile[last == 1], l->data[last] + i * l->n * l->item[last], l->dtype[last], 1,
+                        rows * l->n);
     }
     return FAC_OK;
 }
