@@ -257,7 +257,8 @@ static inline void look_up_4(const uint8_t *restrict row, int64_t n, float *rest
     const __m512 values = _mm512_add_ps(_mm512_mul_ps(codes, _mm512_set1_ps(scale)), _mm512_set1_ps(least));
     for (; i < n; i += 2 * PAIRS) {
         const uint32_t some = n - i < 2 * PAIRS ? (1u << (n - i)) - 1 : ~0u;
-        const __m512i code = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8((__mmask16)(n - i < 2 * PAIRS ? (1 << (n - i) / 2) - 1 : 0xffff), row + i / 2));
+        const __m512i code = _mm512_cvtepu8_epi32(
+            _mm_maskz_loadu_epi8((__mmask16)(n - i < 2 * PAIRS ? (1 << (n - i) / 2) - 1 : 0xffff), row + i / 2));
         const __m512 even = _mm512_permutexvar_ps(code, values),
                      odd = _mm512_permutexvar_ps(_mm512_srli_epi32(code, 4), values);
         _mm512_mask_storeu_ps(out + i, (__mmask16)some, _mm512_permutex2var_ps(even, low, odd));

@@ -95,19 +95,19 @@ void FAC_ISA_NAME(fac__transpose_8)(char *dst, int64_t dst_stride, const char *s
    library is to be small. */
 #define SMALL (FAC_VECTOR_BYTES > 16 || !defined(__x86_64__))
 #if SMALL
-#define SQUARE(name, T, SIDE, ROUNDS, LOW, HIGH)                                                                      \
-    static inline void name(char *dst, int64_t dst_stride, const char *src, int64_t src_stride) {                      \
-        typedef T row __attribute__((vector_size(16)));                                                                \
-        row r[SIDE], next[SIDE];                                                                                       \
-        _Pragma("GCC unroll 16") for (int k = 0; k < SIDE; k++) memcpy(&r[k], src + k * src_stride, sizeof r[k]);      \
-        _Pragma("GCC unroll 4") for (int round = 0; round < ROUNDS; round++) {                                         \
-            _Pragma("GCC unroll 8") for (int k = 0; k < SIDE / 2; k++) {                                               \
-                next[2 * k] = __builtin_shufflevector(r[k], r[k + SIDE / 2], LOW);                                     \
-                next[2 * k + 1] = __builtin_shufflevector(r[k], r[k + SIDE / 2], HIGH);                                \
-            }                                                                                                          \
-            memcpy(r, next, sizeof r);                                                                                 \
-        }                                                                                                              \
-        _Pragma("GCC unroll 16") for (int k = 0; k < SIDE; k++) memcpy(dst + k * dst_stride, &r[k], sizeof r[k]);      \
+#define SQUARE(name, T, SIDE, ROUNDS, LOW, HIGH)                                                                  \
+    static inline void name(char *dst, int64_t dst_stride, const char *src, int64_t src_stride) {                 \
+        typedef T row __attribute__((vector_size(16)));                                                           \
+        row r[SIDE], next[SIDE];                                                                                  \
+        _Pragma("GCC unroll 16") for (int k = 0; k < SIDE; k++) memcpy(&r[k], src + k * src_stride, sizeof r[k]); \
+        _Pragma("GCC unroll 4") for (int round = 0; round < ROUNDS; round++) {                                    \
+            _Pragma("GCC unroll 8") for (int k = 0; k < SIDE / 2; k++) {                                          \
+                next[2 * k] = __builtin_shufflevector(r[k], r[k + SIDE / 2], LOW);                                \
+                next[2 * k + 1] = __builtin_shufflevector(r[k], r[k + SIDE / 2], HIGH);                           \
+            }                                                                                                     \
+            memcpy(r, next, sizeof r);                                                                            \
+        }                                                                                                         \
+        _Pragma("GCC unroll 16") for (int k = 0; k < SIDE; k++) memcpy(dst + k * dst_stride, &r[k], sizeof r[k]); \
     }
 #define LOW_1 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
 #define HIGH_1 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
