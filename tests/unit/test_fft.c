@@ -468,6 +468,12 @@ static void S239_frequencies_are_those_of_the_points(void **state) {
     values_are(fac_fft_rfftfreq(5), (const double[]){0, 0.2, 0.4}, 3, 1e-7);
     values_are(fac_fft_rfftfreq(4), (const double[]){0, 0.25, 0.5}, 3, 0);
     values_are(fac_fft_fftfreq(0), NULL, 0, 0);
+    for (int64_t n = 1; n <= 16; n++) { /* each is the nearest one of its dtype */
+        double want[16];
+        for (int64_t k = 0; k < n; k++)
+            want[k] = (double)(float)((double)(k < n - n / 2 ? k : k - n) * (1 / (double)n));
+        values_are(fac_fft_fftfreq(n), want, (size_t)n, 0);
+    }
     values_are(fac_fft_fftshift(fac_fft_fftfreq(4)), (const double[]){-0.5, -0.25, 0, 0.25}, 4, 0);
     values_are(fac_fft_ifftshift(fac_fft_fftshift(fac_fft_fftfreq(5))), (const double[]){0, 0.2, 0.4, -0.4, -0.2}, 5,
                1e-7);

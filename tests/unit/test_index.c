@@ -121,6 +121,27 @@ static void index_embedding_reads_rows(void **state) {
 
 /* ---- indices out of range: nothing is written ---- */
 
+/* Indices that lie apart, or across, are those of a copy; so is what is said of one out of range. */
+static void index_elements_may_have_any_strides(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *wide = fac_randint(70, FAC_SHAPE(70, 140)),
+               *views[] = {fac_slice(wide, 1, .start = 1, .step = 2), fac_t(fac_slice(wide, 1, .end = 70)),
+                           fac_expand(fac_slice(wide, 1, .end = 1), FAC_INTS(70, 70))},
+               *x = fac_randn(FAC_SHAPE(70, 70));
+    for (int k = 0; k < 3; k++)
+        for (int64_t d = 0; d < 2; d++) {
+            fac_tensor *index = fac_clone(views[k], .memory_format = FAC_CONTIGUOUS);
+            assert_true(fac_equal(fac_gather(x, d, views[k]), fac_gather(x, d, index)));
+            assert_true(fac_equal(fac_scatter_add(x, d, views[k], x), fac_scatter_add(x, d, index, x)));
+        }
+    fac_fill_(fac_narrow(fac_narrow(wide, 0, 69, 1), 1, 139, 1), 70);
+    assert_null(fac_gather(x, 1, views[0]));
+    assert_error(FAC_ERR_INDEX, "index 70 is out of bounds for dimension 1 with size 70");
+    assert_null(fac_scatter_add_(x, 0, views[0], fac_ones(FAC_SHAPE(70, 70))));
+    assert_error(FAC_ERR_INDEX, "index 70 is out of bounds for dimension 0 with size 70");
+}
+
 static void index_out_of_range_names_index_dimension_and_size(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -333,8 +354,8 @@ static void index_survives_failing_allocations(void **state) {
 
 FAC_TEST_MAIN(FAC_TEST(index_picks_slices_and_elements), FAC_TEST(index_separated_indices_come_first),
               FAC_TEST(index_writes_and_accumulates), FAC_TEST(index_scatter_reduces),
-              FAC_TEST(index_halves_reduce_as_their_numbers), FAC_TEST(index_embedding_reads_rows),
-              FAC_TEST(index_out_of_range_names_index_dimension_and_size),
+              FAC_TEST(index_elements_may_have_any_strides), FAC_TEST(index_halves_reduce_as_their_numbers),
+              FAC_TEST(index_embedding_reads_rows), FAC_TEST(index_out_of_range_names_index_dimension_and_size),
               FAC_TEST(index_failed_write_leaves_everything_as_it_was), FAC_TEST(index_sums_do_not_depend_on_threads),
               FAC_TEST(index_gradients_agree_with_differences),
               FAC_TEST(index_reduction_gradients_agree_with_differences),

@@ -38,6 +38,27 @@ static void shape_large_joins_hold_every_part(void **state) {
     }
 }
 
+/* Rows below and above a vector's length, next to each other and not, of every size of element. */
+static void shape_flip_turns_short_rows(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_U8, FAC_I16, FAC_I32, FAC_I64, FAC_C128};
+    static const int64_t lengths[] = {2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65};
+    for (size_t d = 0; d < FAC_COUNT(dtypes); d++)
+        for (size_t i = 0; i < FAC_COUNT(lengths); i++) {
+            FAC_SCOPE(s);
+            const int64_t n = lengths[i];
+            int64_t back[65];
+            for (int64_t k = 0; k < n; k++) back[k] = n - 1 - k;
+            fac_tensor *x = fac_to_dtype(fac_randint(200, FAC_INTS(13, n + 3)), dtypes[d]),
+                       *index = fac_tensor_from(back, FAC_I64, FAC_INTS(n)), *apart = fac_narrow(x, 1, 2, n),
+                       *dense = fac_clone(apart, .memory_format = FAC_CONTIGUOUS),
+                       *want = fac_index_select(dense, 1, index);
+            assert_true(fac_equal(fac_flip(apart, FAC_DIMS(1)), want));
+            assert_true(fac_equal(fac_flip(dense, FAC_DIMS(1)), want));
+            assert_true(fac_equal(fac_flip(fac_flip(dense, FAC_DIMS(0, 1)), FAC_DIMS(0)), want));
+        }
+}
+
 static fac_tensor *chunk_cat(fac_tensors l, int64_t dim, int64_t n) {
     fac_value args[] = {fac_value_tensors(l.v, l.n), fac_value_int(dim), fac_value_int(n)}, result = fac_value_none();
     fac_tensor *t = NULL;
@@ -251,10 +272,11 @@ static void shape_pairs_with_gaps_take_turns(void **state) {
     }
 }
 
-FAC_TEST_MAIN(FAC_TEST(shape_pairs_with_gaps_take_turns), FAC_TEST(shape_cat_joins_and_promotes),
-              FAC_TEST(shape_large_joins_hold_every_part), FAC_TEST(shape_blocks_promote_as_they_are_given),
-              FAC_TEST(shape_chunk_cat_joins_pieces_and_fills_up), FAC_TEST(shape_cat_refuses_what_does_not_fit),
-              FAC_TEST(shape_repeats_and_tiles), FAC_TEST(shape_flips_rolls_and_turns),
-              FAC_TEST(shape_triangles_also_in_place), FAC_TEST(shape_pads_in_every_mode),
-              FAC_TEST(shape_diagonals_and_grids), FAC_TEST(shape_gradients_agree_with_differences),
-              FAC_TEST(shape_border_gradients_agree_with_differences), FAC_TEST(shape_survives_failing_allocations))
+FAC_TEST_MAIN(FAC_TEST(shape_flip_turns_short_rows), FAC_TEST(shape_pairs_with_gaps_take_turns),
+              FAC_TEST(shape_cat_joins_and_promotes), FAC_TEST(shape_large_joins_hold_every_part),
+              FAC_TEST(shape_blocks_promote_as_they_are_given), FAC_TEST(shape_chunk_cat_joins_pieces_and_fills_up),
+              FAC_TEST(shape_cat_refuses_what_does_not_fit), FAC_TEST(shape_repeats_and_tiles),
+              FAC_TEST(shape_flips_rolls_and_turns), FAC_TEST(shape_triangles_also_in_place),
+              FAC_TEST(shape_pads_in_every_mode), FAC_TEST(shape_diagonals_and_grids),
+              FAC_TEST(shape_gradients_agree_with_differences), FAC_TEST(shape_border_gradients_agree_with_differences),
+              FAC_TEST(shape_survives_failing_allocations))

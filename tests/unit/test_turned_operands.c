@@ -3,6 +3,7 @@
 #include "support/support.h"
 #include <facula/facula.h>
 #include <math.h>
+#include <stdlib.h>
 
 typedef fac_tensor *(*make_fn)(fac_tensor *a, fac_tensor *b, fac_tensor *c);
 
@@ -119,6 +120,28 @@ static void one_element_tells_turned_tensors_apart(void **state) {
     assert_no_error();
 }
 
-FAC_TEST_MAIN(FAC_TEST(results_do_not_depend_on_which_operands_are_turned),
+/* Element by element, of every size of element; sides are below, at and above those of squares and blocks. */
+static void turned_copies_have_every_element(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_U8, FAC_I16, FAC_I32, FAC_I64};
+    static const int64_t sides[][2] = {{16, 16}, {17, 40}, {63, 65}, {64, 129}, {100, 31}, {200, 70}};
+    for (size_t k = 0; k < sizeof sides / sizeof *sides; k++)
+        for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+            FAC_SCOPE(s);
+            const int64_t n = sides[k][0], m = sides[k][1];
+            fac_tensor *x = fac_to_dtype(fac_fmod(fac_arange((double)(2 * n * m)), 251), dtypes[d]);
+            fac_tensor *t = fac_contiguous(fac_permute(fac_reshape(x, FAC_INTS(2, n, m)), FAC_INTS(0, 2, 1)));
+            int64_t *got = malloc((size_t)(2 * n * m) * sizeof *got);
+            assert_non_null(got);
+            assert_ok(fac_tensor_read(t, FAC_I64, got, (size_t)(2 * n * m)));
+            for (int64_t b = 0; b < 2; b++)
+                for (int64_t i = 0; i < m; i++)
+                    for (int64_t j = 0; j < n; j++)
+                        assert_int_equal(got[(b * m + i) * n + j], (b * n * m + j * m + i) % 251);
+            free(got);
+        }
+}
+
+FAC_TEST_MAIN(FAC_TEST(turned_copies_have_every_element), FAC_TEST(results_do_not_depend_on_which_operands_are_turned),
               FAC_TEST(extremes_of_rows_of_doubles_are_those_of_columns),
               FAC_TEST(one_element_tells_turned_tensors_apart))

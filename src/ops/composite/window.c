@@ -44,12 +44,7 @@ static fac_status multiples(fac_tensor *wide, int64_t count, const sequence *s, 
     return st;
 }
 
-/* to[k] = -from[-k], which lie apart. */
-static void turn_negated(double *restrict to, const double *restrict from, int64_t n) {
-    for (int64_t k = 0; k < n; k++) to[k] = -from[-k];
-}
-
-/* The same of items as they are, four at a time if they are floats; those of common sizes without a call for each. */
+/* to[k] = from[-k], four at a time if they are floats; those of common sizes without a call for each. */
 static void turn(char *to, const char *from, int64_t n, int64_t item) {
     typedef uint32_t four __attribute__((vector_size(16)));
     int64_t k = 0;
@@ -64,11 +59,11 @@ static void turn(char *to, const char *from, int64_t n, int64_t item) {
     for (; k < n; k++) memcpy(to + k * item, from - k * item, (size_t)item);
 }
 
-/* Elements of t on the CPU from number `half` on, which mirror those before. */
-static void mirror(fac_tensor *t, int64_t half, int64_t n) {
+/* Elements of t on the CPU from number `half` on: the one at `from` and those before it. */
+static void mirror(fac_tensor *t, int64_t half, int64_t from) {
     const int64_t item = fac__item_size(t);
     char *v = fac__data(t);
-    if (half < t->numel) turn(v + half * item, v + (n - 1 - half) * item, t->numel - half, item);
+    if (half < t->numel) turn(v + half * item, v + from * item, t->numel - half, item);
 }
 
 static fac_status copy_first(fac_tensor *t, fac_tensor *wide) {
@@ -79,9 +74,29 @@ static fac_status copy_first(fac_tensor *t, fac_tensor *wide) {
     return st;
 }
 
+/* The elements of t from number `half` on are those before n - half, turned around and negated. */
+static fac_status mirror_negated(fac_tensor *t, int64_t half, int64_t n) {
+    fac_tensor *part, *same = NULL;
+    mirror(t, half, n - half);
+    if (half >= t->numel) return FAC_OK;
+    FAC_TRY(fac__narrow_view(t, 0, half, t->numel - half, &part));
+    const fac_status st = in_place(fac__redispatch_neg_(fac__dense_keys(part), part, &same), &same);
+    fac__unref(part);
+    return st;
+}
+
+/* Multiples that stay as they are, on the CPU: each is rounded where it goes. */
+static fac_status fill_multiples(fac_tensor *t, const sequence *s, int64_t n) {
+    const int64_t half = s->after ? n / 2 + n % 2 : t->numel;
+    FAC_TRY(multiples(t, fac__min(t->numel, n / 2 + 1), s, NULL));
+    return s->after == NEGATED_FROM_END ? mirror_negated(t, half, n) : FAC_OK;
+}
+
 static fac_status fill(fac_tensor *t, const sequence *s, int64_t n, const double *numbers) {
     fac_tensor *wide = NULL;
     const bool here = t->device.type == FAC_CPU; /* which mirrors what is rounded already */
+    if (here && !s->make && !s->of_cosines && s->after != MIRRORED && fac_dtype_is_floating((fac_dtype)t->dtype))
+        return fill_multiples(t, s, n);
     const int64_t count = t->numel, made = fac__min(count, n / 2 + 1), half = s->after ? n / 2 + n % 2 : count;
     const int64_t kept = here && s->after == MIRRORED ? made : count;
     FAC_TRY(fac__empty(&kept, 1, FAC_F64, fac_device_make(FAC_CPU, 0), &wide));
@@ -89,11 +104,11 @@ static fac_status fill(fac_tensor *t, const sequence *s, int64_t n, const double
     fac_status st = multiples(wide, made, s, numbers);
     if (st == FAC_OK) {
         if (s->make) s->make(v, made, numbers);
-        if (s->after == MIRRORED && !here) mirror(wide, half, n);
-        if (half < count && s->after == NEGATED_FROM_END) turn_negated(v + half, v + n - half, count - half);
-        st = copy_first(t, wide);
+        if (s->after == MIRRORED && !here) mirror(wide, half, n - 1 - half);
+        if (s->after == NEGATED_FROM_END) st = mirror_negated(wide, half, n);
     }
-    if (st == FAC_OK && s->after == MIRRORED && here) mirror(t, half, n);
+    if (st == FAC_OK) st = copy_first(t, wide);
+    if (st == FAC_OK && s->after == MIRRORED && here) mirror(t, half, n - 1 - half);
     fac__unref(wide);
     return st;
 }

@@ -44,7 +44,7 @@ typedef struct check_job {
 
 static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
     check_job *j = ctx;
-    if (!FAC_ISA_PICK(fac__indices_within)(j->v + begin, end - begin, j->low, j->size))
+    if (!FAC_ISA_PICK(fac__indices_within)(j->v + begin, 1, end - begin, j->low, j->size))
         atomic_store_explicit(&j->outside, true, memory_order_relaxed);
     return FAC_OK;
 }
@@ -65,6 +65,41 @@ fac_status fac__check_indices(const int64_t *v, int64_t n, int64_t dim, int64_t 
                   "index %lld is out of bounds for dimension %lld with size %lld", (long long)v[i], (long long)dim,
                   (long long)size);
     return FAC_OK;
+}
+
+/* Within a nest of one operand. */
+typedef struct strided_check {
+    check_job check;
+    fac_nest nest;
+} strided_check;
+
+static fac_status check_strided(void *ctx, int64_t begin, int64_t end) {
+    strided_check *j = ctx;
+    fac_cursor c;
+    fac__nest_seek(&j->nest, 1, begin, &c);
+    for (int64_t i = begin, n; i < end; i += n) {
+        n = fac__min(fac__nest_run(&j->nest, &c), end - i);
+        if (!FAC_ISA_PICK(fac__indices_within)(j->check.v + c.offset[0], fac__nest_step(&j->nest, 0), n, 0,
+                                               j->check.size))
+            atomic_store_explicit(&j->check.outside, true, memory_order_relaxed);
+        fac__nest_advance(&j->nest, 1, n, &c);
+    }
+    return FAC_OK;
+}
+
+fac_status fac__index_elements(fac_tensor *index, int64_t dim, int64_t size, fac_tensor **owned) {
+    if (index->dtype == FAC_I64 && !fac__is_contiguous(index)) {
+        strided_check j = {.check = {.v = fac__data(index), .size = size}};
+        const int64_t *strides[] = {index->strides};
+        fac__nest_build(&j.nest, index->sizes, index->ndim, UINT64_MAX, 1, strides, true);
+        FAC_TRY(fac__parallel_for(0, j.nest.count, 2 * FAC_GRAIN, check_strided, &j));
+        if (!atomic_load_explicit(&j.check.outside, memory_order_relaxed)) return *owned = fac__ref(index), FAC_OK;
+    }
+    const int64_t *v;
+    FAC_TRY(fac__index_array(index, owned, &v));
+    const fac_status st = fac__check_indices(v, index->numel, dim, size, false);
+    if (st != FAC_OK) fac__unref(*owned);
+    return st;
 }
 
 fac_status fac__wrap_indices(int64_t *v, int64_t n, int64_t dim, int64_t size) {

@@ -66,13 +66,15 @@ fac_status fac__index_array(fac_tensor *index, fac_tensor **out, const int64_t *
 bool fac__indices_plain(const int64_t *v, int64_t n, int64_t size);
 /* INDEX error naming index, dimension and size for the first of n indices outside [0, size), or [-size, size). */
 fac_status fac__check_indices(const int64_t *v, int64_t n, int64_t dim, int64_t size, bool negative);
-/* The same, and wraps negative ones, in place. */
+/* Owned int64 indices in [0, size) of any strides, or an INDEX error. */
+fac_status fac__index_elements(fac_tensor *index, int64_t dim, int64_t size, fac_tensor **owned);
+/* Wraps negative ones of [-size, size), in place, or says as fac__check_indices that there are others. */
 fac_status fac__wrap_indices(int64_t *v, int64_t n, int64_t dim, int64_t size);
 
 /* ---- inner loops (gather.isa.c) ------------------------------------------------------------------------------------- */
 
-/* Whether all n indices lie in [low, size). May say no where a size is above 2^62 and they do. */
-FAC_ISA_DECLARE(bool, fac__indices_within, (const int64_t *v, int64_t n, int64_t low, int64_t size));
+/* Whether all n indices, `step` apart, lie in [low, size). May say no where a size is above 2^62 and they do. */
+FAC_ISA_DECLARE(bool, fac__indices_within, (const int64_t *v, int64_t step, int64_t n, int64_t low, int64_t size));
 /* out[i] = (v[i], wrapped if negative) * stride, or that is added unless it is the first. */
 FAC_ISA_DECLARE(void, fac__fold_index,
                 (int64_t * out, const int64_t *v, int64_t n, int64_t size, int64_t stride, bool first));

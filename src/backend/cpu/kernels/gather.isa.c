@@ -4,10 +4,13 @@
 #include "backend/cpu/kernels/items.h"
 
 /* The sign of v - low or of size - 1 - v tells. */
-bool FAC_ISA_NAME(fac__indices_within)(const int64_t *v, int64_t n, int64_t low, int64_t size) {
+bool FAC_ISA_NAME(fac__indices_within)(const int64_t *v, int64_t step, int64_t n, int64_t low, int64_t size) {
     const uint64_t first = (uint64_t)low, last = (uint64_t)size - 1;
     uint64_t signs = 0;
-    for (int64_t i = 0; i < n; i++) signs |= ((uint64_t)v[i] - first) | (last - (uint64_t)v[i]);
+    if (step == 1)
+        for (int64_t i = 0; i < n; i++) signs |= ((uint64_t)v[i] - first) | (last - (uint64_t)v[i]);
+    else
+        for (int64_t i = 0; i < n; i++, v += step) signs |= ((uint64_t)*v - first) | (last - (uint64_t)*v);
     return signs >> 63 == 0;
 }
 

@@ -179,11 +179,10 @@ fac_status index_fill_tensor_cpu(fac_structured *s, fac_tensor *self, int64_t di
 fac_status gather_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tensor *index, bool sparse_grad) {
     (void)dim, (void)sparse_grad;
     fac_tensor *owned;
-    const int64_t *v;
     fac_walk o, w, i;
     int64_t d = s->carry[0];
     if (index->numel == 0) return FAC_OK;
-    FAC_TRY(load_indices(index, d, self->ndim ? self->sizes[d] : 1, &owned, &v));
+    FAC_TRY(fac__index_elements(index, d, self->ndim ? self->sizes[d] : 1, &owned));
     fac__walk_of(s->out[0], &o);
     fac__walk_of(self, &w);
     fac__walk_of(owned, &i);
@@ -194,7 +193,7 @@ fac_status gather_cpu(fac_structured *s, fac_tensor *self, int64_t dim, fac_tens
                          .item = fac__dtype_size((fac_dtype)self->dtype),
                          .out = o.data,
                          .out_strides = o.strides,
-                         .index = v,
+                         .index = (const int64_t *)(const void *)i.data,
                          .index_strides = i.strides,
                          .src = w.data,
                          .src_strides = w.strides,
@@ -230,10 +229,9 @@ static fac_status scatter_elements(fac_tensor *out, int64_t d, fac_tensor *index
 static fac_status scatter(fac_structured *s, fac_tensor *self, fac_tensor *index, const char *src,
                           const int64_t *src_strides, fac_scatter_op op) {
     fac_tensor *owned;
-    const int64_t *v;
     int64_t d = s->carry[0];
     if (index->numel == 0) return start_from(s, self);
-    FAC_TRY(load_indices(index, d, self->ndim ? self->sizes[d] : 1, &owned, &v));
+    FAC_TRY(fac__index_elements(index, d, self->ndim ? self->sizes[d] : 1, &owned));
     fac_status st = start_from(s, self);
     if (st == FAC_OK) st = scatter_elements(s->out[0], d, owned, src, src_strides, op);
     fac__unref(owned);

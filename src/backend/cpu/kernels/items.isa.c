@@ -69,6 +69,32 @@ TO_EVERY_OTHER(every_other_4, uint32_t, 0x5555, SPREAD_4, _mm512_mask_storeu_epi
 TO_EVERY_OTHER(every_other_8, uint64_t, 0x55, SPREAD_8, _mm512_mask_storeu_epi64)
 #endif
 
+#if FAC_ISA_LEVEL >= 2
+/* Rows of at most a vector from their ends to their starts; src is the first row's last item. A row lies at a vector's end before, and
+   at its start after lanes change places; several in a lane that follow each other stay where they are. */
+static void turn_rows(size_t item, char *dst, const char *src, size_t run, int64_t rows, int64_t to_row,
+                      int64_t from_row) {
+    const bool several = 16 % run == 0 && to_row == (int64_t)run && from_row == to_row;
+    const size_t group = several ? run : 16, before = several ? 0 : 64 - run;
+    uint8_t order[16];
+    for (size_t k = 0; k < 16; k++)
+        order[k] = (uint8_t)(k / group * group + group - item - k % group / item * item + k % item);
+    const __m512i by = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)order));
+    const char *low = src - (run - item);
+    if (several)
+        for (int64_t left = rows * (int64_t)run; left > 0; left -= 64, low += 64, dst += 64) {
+            const __mmask64 some = left < 64 ? ~(~UINT64_C(0) << left) : ~UINT64_C(0);
+            _mm512_mask_storeu_epi8(dst, some, _mm512_shuffle_epi8(_mm512_maskz_loadu_epi8(some, low), by));
+        }
+    else
+        for (; rows > 0; rows--, dst += to_row, low += from_row) {
+            const __m512i v = _mm512_maskz_loadu_epi8(~UINT64_C(0) << before, (const void *)((uintptr_t)low - before));
+            const __m512i lanes = _mm512_shuffle_i64x2(v, v, 0x1b);
+            _mm512_mask_storeu_epi8(dst, ~UINT64_C(0) >> before, _mm512_shuffle_epi8(lanes, by));
+        }
+}
+#endif
+
 #define COPY(T)                                                                        \
     do {                                                                               \
         const int64_t size = sizeof(T);                                                \
@@ -149,6 +175,8 @@ void FAC_ISA_NAME(fac__items_copy_rows)(size_t item, char *dst, int64_t to, cons
     else if (whole)
         for (; rows > 0; rows--, dst += to_row, src += from_row) copy_run(dst, src, run);
 #if FAC_ISA_LEVEL >= 2
+    else if (to == (int64_t)item && from == -to && n > 1 && run <= 64)
+        turn_rows(item, dst, src, run, rows, to_row, from_row);
     else if ((item == 4 || item == 8) && from == (int64_t)item && to == 2 * from && n >= 16)
         EACH_ROW(item == 4 ? every_other_4 : every_other_8)(dst, src, n);
     else if (item <= 8 && to == (int64_t)item && from == 2 * to && n >= 16) {

@@ -412,7 +412,7 @@ static fac_status plane_range(void *ctx, int64_t begin, int64_t end, void *room)
 /* Refuses indices outside their plane, so that nothing is written before all are known to be good. */
 static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
     const pool_job *j = ctx;
-    if (FAC_ISA_PICK(fac__indices_within)(j->indices + begin, end - begin, 0, j->p.in_count)) return FAC_OK;
+    if (FAC_ISA_PICK(fac__indices_within)(j->indices + begin, 1, end - begin, 0, j->p.in_count)) return FAC_OK;
     for (int64_t i = begin; i < end; i++)
         FAC_CHECK(j->indices[i] >= 0 && j->indices[i] < j->p.in_count, FAC_ERR_INDEX,
                   "found an invalid max index %lld: it must lie in [0, %lld)", (long long)j->indices[i],
