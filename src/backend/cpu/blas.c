@@ -345,12 +345,14 @@ static int64_t library_sides(const fac_gemm *g, int64_t *mb, int64_t *nb) {
     return g->batch * (blocks >= LIBRARY_MANY ? blocks : even_sides(g, LIBRARY_BLOCK / 2, mb, nb));
 }
 
-/* The table of measurements in one line: oneDNN wins where all sides are large and B need not be transposed. */
+/* The table of measurements in one line: oneDNN wins where all sides are large and B need not be transposed, but not on Intel's processors
+   with AVX-512. */
 static bool suits_library(const fac_gemm *g) {
     const fac_gemm_matrix *a = &g->a, *b = &g->b;
     bool layout = (a->col == 1 ? a->row >= g->k : a->row == 1 && a->col >= g->m) && b->col == 1 && b->row >= g->n;
-    return fac__onednn_built_in && g->dtype == FAC_F32 && g->c_dtype == FAC_F32 && g->c_col == 1 && g->c_row >= g->n &&
-           layout && g->m >= LIBRARY_MIN && g->n >= LIBRARY_MIN && g->k >= LIBRARY_MIN;
+    if (!fac__onednn_built_in || (fac__cpu_intel && fac__cpu_isa == FAC_ISA_AVX512)) return false;
+    return g->dtype == FAC_F32 && g->c_dtype == FAC_F32 && g->c_col == 1 && g->c_row >= g->n && layout &&
+           g->m >= LIBRARY_MIN && g->n >= LIBRARY_MIN && g->k >= LIBRARY_MIN;
 }
 
 /* Whether oneDNN multiplies, and the sides of its blocks. */

@@ -15,7 +15,7 @@
 #endif
 
 fac_isa fac__cpu_isa;
-bool fac__cpu_bf16, fac__cpu_bf16_fast;
+bool fac__cpu_intel, fac__cpu_bf16, fac__cpu_bf16_fast;
 static const char *const isa_names[] = {"default", "avx2", "avx512"};
 
 /* The best level that the processor and the operating system support. */
@@ -70,8 +70,9 @@ fac_status fac__cpu_init(void) {
     fac__cpu_isa = isa;
     fac__vendor_block = isa == FAC_ISA_AVX512 ? 16 : 8;
 #if FAC_ISA_LEVELS
+    fac__cpu_intel = __builtin_cpu_is("intel");
     fac__cpu_bf16 = isa == FAC_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
-    fac__cpu_bf16_fast = fac__cpu_bf16 && !__builtin_cpu_is("intel");
+    fac__cpu_bf16_fast = fac__cpu_bf16 && !fac__cpu_intel;
 #endif
     fac__pointwise_register(FAC_CPU, fac__cpu_pointwise);
     FAC_INSTALL_LEVEL(default);

@@ -42,7 +42,9 @@ typedef enum { FAC_ISA_DEFAULT, FAC_ISA_AVX2, FAC_ISA_AVX512 } fac_isa;
 #define FAC_ISA_PICK(f) (f##_default)
 #endif
 
-extern fac_isa fac__cpu_isa; /* set once by fac__cpu_init */
+/* Set once by fac__cpu_init: the level, and whether the maker is Intel, for choices that were measured. */
+extern fac_isa fac__cpu_isa;
+extern bool fac__cpu_intel;
 
 /* Chooses the instruction set (FACULA_ISA=default|avx2|avx512 caps it) and fills the loop tables. Called by fac_init. */
 fac_status fac__cpu_init(void);
