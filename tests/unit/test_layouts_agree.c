@@ -136,6 +136,19 @@ static void pooled_planes_with_gaps(void **state) {
 }
 
 /* Means of windows whose channels are innermost, of a number that is no multiple of a vector. */
+/* More bytes than fit: an error, whichever way is taken. */
+static void planes_beyond_memory_are_refused(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    const int was = fac_num_threads();
+    fac_tensor *one = fac_zeros(FAC_SHAPE(1, 1, 1, 2), .dtype = FAC_F64);
+    fac_tensor *many = fac_expand(one, FAC_INTS(2, 2, INT64_C(1) << 59, 2));
+    assert_ok(fac_set_num_threads(1));
+    assert_null(fac_adaptive_max_pool2d(many, FAC_INTS(2, 2)).result0);
+    assert_error(FAC_ERR_OVERFLOW, "");
+    assert_ok(fac_set_num_threads(was));
+}
+
 static void means_of_innermost_channels(void **state) {
     (void)state;
     static const fac_dtype dtypes[] = {FAC_F32, FAC_BF16, FAC_F16, FAC_F64};
@@ -154,4 +167,5 @@ static void means_of_innermost_channels(void **state) {
 }
 
 FAC_TEST_MAIN(FAC_TEST(operands_that_lie_differently_give_the_same), FAC_TEST(cross_products_by_hand),
-              FAC_TEST(pooled_planes_with_gaps), FAC_TEST(means_of_innermost_channels))
+              FAC_TEST(pooled_planes_with_gaps), FAC_TEST(planes_beyond_memory_are_refused),
+              FAC_TEST(means_of_innermost_channels))

@@ -35,7 +35,7 @@
     X(pow, fac_pow(x[0], x[1]), 2, 0.5, 2) X(pow_number, fac_pow(x[0], 3), 1, 0.5, 2)                                  \
     X(pow_half, fac_pow(x[0], 0.5), 1, 0.5, 2) X(pow_zero, fac_pow(x[0], 0), 1, 0.5, 2)                                \
     X(pow_of_number, fac_pow_scalar(FAC_SCALAR(2.5), x[0]), 1, -2, 2) X(atan2, fac_atan2(x[0], x[1]), 2, 0.5, 2) \
-    X(atan2_of_y, fac_atan2(x[0], fac_gt(x[0], 0.0)), 1, 0.5, 2) X(atan2_of_x, fac_atan2(fac_gt(x[0], 0.0), x[0]), 1, 0.5, 2) \
+    X(atan2_of_y, fac_atan2(x[0], fac_gt(x[0], 1.0)), 1, 0.5, 2) X(atan2_of_x, fac_atan2(fac_gt(x[0], 1.0), x[0]), 1, 0.5, 2) \
     X(maximum, fac_maximum(x[0], x[1]), 2, -2, 2) X(minimum, fac_minimum(x[0], x[1]), 2, -2, 2)                        \
     X(clamp, fac_clamp(x[0], .min = -1.03, .max = 0.97), 1, -2, 2)                                   \
     X(clamp_tensor, fac_clamp_tensor(x[0], .min = x[1], .max = x[2]), 3, -2, 2)                                        \

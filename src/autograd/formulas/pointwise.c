@@ -128,7 +128,7 @@ fac_status number_extremum_grad(fac_tensor **grads, fac_tensor *grad, fac_tensor
     return fac_error();
 }
 
-/* grad x / (x^2 + y^2) and -grad y / (x^2 + y^2); 0 at the origin, where there is no slope. */
+/* grad x / (x^2 + y^2) and -grad y / (x^2 + y^2); 0 at the origin, where there is no slope. Squares of integers wrap. */
 fac_status atan2_grads(fac_tensor **grads, fac_tensor *grad, fac_tensor *y, fac_tensor *x, bool of_y, bool of_x) {
     fac_tensor *q = fac__s_addcmul(fac__s_square(y), x, x, fac_scalar_i_(1));
     fac_tensor *whole = fac__s_masked_fill_Scalar(q, fac__s_logical_not(q), fac_scalar_f_(__builtin_inf()));

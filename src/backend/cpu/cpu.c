@@ -11,11 +11,12 @@
 #include <stdlib.h>
 
 #if FAC_ISA_X86
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
 fac_isa fac__cpu_isa;
-bool fac__cpu_intel, fac__cpu_bf16, fac__cpu_bf16_fast;
+bool fac__cpu_intel, fac__cpu_bf16, fac__cpu_bf16_fast, fac__cpu_bf16_conv;
 static const char *const isa_names[] = {"default", "avx2", "avx512"};
 
 /* The best level that the processor and the operating system support. */
@@ -31,6 +32,14 @@ static fac_isa detect(void) {
     return FAC_ISA_DEFAULT;
 #endif
 }
+
+#if FAC_ISA_LEVELS
+/* Tiles of bf16: bits 22 and 24 of EDX in leaf 7. */
+static bool has_amx(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & d >> 24 & 1);
+}
+#endif
 
 /* FACULA_ISA lowers the level, never raises it. */
 static fac_status read_cap(fac_isa *isa) {
@@ -73,6 +82,7 @@ fac_status fac__cpu_init(void) {
     fac__cpu_intel = __builtin_cpu_is("intel");
     fac__cpu_bf16 = isa == FAC_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
     fac__cpu_bf16_fast = fac__cpu_bf16 && !fac__cpu_intel;
+    fac__cpu_bf16_conv = fac__cpu_bf16_fast || (fac__cpu_bf16 && has_amx());
 #endif
     fac__pointwise_register(FAC_CPU, fac__cpu_pointwise);
     FAC_INSTALL_LEVEL(default);

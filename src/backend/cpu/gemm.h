@@ -50,8 +50,9 @@ typedef struct fac_gemm_kernels {
 } fac_gemm_kernels;
 
 /* Whether the processor multiplies pairs of bf16, at the level of AVX-512 (gemm_bf16.isa.c), and whether this is faster than to multiply
-   floats: Intel's processors take two cycles for 32 products of pairs, and half a cycle for 16 of floats. */
-extern bool fac__cpu_bf16, fac__cpu_bf16_fast;
+   floats: Intel's processors take two cycles for 32 products of pairs, and half a cycle for 16 of floats. Convolutions of oneDNN have AMX
+   besides, where there is some. */
+extern bool fac__cpu_bf16, fac__cpu_bf16_fast, fac__cpu_bf16_conv;
 
 FAC_ISA_DECLARE(const fac_gemm_kernels *, fac__gemm_kernels, (void));
 

@@ -60,8 +60,9 @@ static char **environment_with(const char *setting) {
     return copy;
 }
 
-/* dlopen, and what OpenBLAS reads meanwhile. setenv might move the environment under another thread that reads it; here that thread
-   finds one of two whole ones, the second of which is therefore never freed. */
+/* dlopen, and what OpenBLAS reads meanwhile. setenv might move the environment under another thread that reads it; here that
+   thread finds one of two whole ones, the second of which is therefore never freed. What a thread sets meanwhile may be lost, or keep
+   this setting. */
 static void *open_with_core(const char *name) {
     static char **lent;
     const char *setting = fac__env(CORE_VARIABLE) ? NULL : core_setting();

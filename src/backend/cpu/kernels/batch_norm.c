@@ -353,7 +353,7 @@ static fac_status as_rows(fac_tensor *input, fac_tensor **x, bool *points) {
 
 static fac_status normalise(fac_structured *s, fac_tensor *input, fac_tensor *weight, fac_tensor *bias,
                             fac_tensor *mean, fac_tensor *var, double eps) {
-    job j = {0};
+    job j;
     fac_tensor *x;
     bool points;
     FAC_TRY(as_rows(input, &x, &points));

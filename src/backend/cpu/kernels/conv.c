@@ -6,10 +6,12 @@
      to_weight  W     = small . im2col(large)^T
 
    Windows are made for some positions or channels at a time so that they stay in the L2 cache. Tasks are cut by shape
-   alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. Integers are summed in their own
-   dtype, which wraps, bytes in i16, which is then cut to theirs. Halves are summed in f32; those that need windows become f32 before, unless
-   they are bf16 and the processor multiplies it faster (fac__cpu_bf16_fast). Most convolutions of f32, and of bf16 that stays so, go elsewhere: where channels are innermost, or are many and put innermost, to conv_last.c and
-   conv_winograd.c (AVX-512), else to oneDNN (conv_library.c). What comes back here is made row-major first. */
+   alone and each adds in a fixed order; to_weight adds a fixed number of partial sums over the batch. Integers are summed
+   in their own dtype, which wraps, bytes in i16, which is then cut to theirs. Halves are summed in f32; those that need
+   windows become f32 before, unless they are bf16 and the processor multiplies it faster (fac__cpu_bf16_conv). Most
+   convolutions of f32, and of bf16 that stays so, go elsewhere: where channels are innermost, or are many and put
+   innermost, to conv_last.c and conv_winograd.c (AVX-512), else to oneDNN (conv_library.c). What comes back here is made
+   row-major first. */
 #include "backend/cpu/blas.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/im2col.h"
@@ -56,7 +58,7 @@ static bool is_pointwise(const fac_conv *c) {
 /* What a computation in the format f takes in place of d. */
 static fac_dtype computed_in(const fac_conv *c, fac_dtype d, fac_memory_format f) {
     if (d == FAC_U8 || d == FAC_I8) return FAC_I16; /* windows have no loops for bytes */
-    const bool stays = (f == FAC_CONTIGUOUS && is_pointwise(c)) || (d == FAC_BF16 && fac__cpu_bf16_fast);
+    const bool stays = (f == FAC_CONTIGUOUS && is_pointwise(c)) || (d == FAC_BF16 && fac__cpu_bf16_conv);
     return fac__is_half(d) && !stays ? FAC_F32 : d;
 }
 
@@ -181,7 +183,7 @@ static fac_status to_small_range(void *ctx, int64_t begin, int64_t end, void *sc
 
 /* Without windows to make, our own products are faster, but for channels that are innermost. */
 static bool library_takes(const fac_conv *c, fac_conv_side result, fac_dtype d, bool last) {
-    const bool takes = d == FAC_F32 || (d == FAC_BF16 && fac__cpu_bf16_fast);
+    const bool takes = d == FAC_F32 || (d == FAC_BF16 && fac__cpu_bf16_conv);
     if (is_pointwise(c) && !(d == FAC_F32 && last)) return false;
     return takes && fac__conv_library_suits(c, result);
 }
@@ -455,7 +457,11 @@ typedef struct operands {
 static fac_status operand_make(fac_tensor *t, fac_dtype dtype, fac_memory_format f, fac_tensor **out) {
     if (!t || (fac_dtype)t->dtype == dtype) return fac__in_format_below(t, f, out);
     FAC_TRY(fac__empty_format(t->sizes, t->ndim, dtype, t->device, f, out));
-    return fac__copy_below(*out, t);
+    const fac_status st = fac__copy_below(*out, t);
+    if (st == FAC_OK) return FAC_OK;
+    fac__unref(*out);
+    *out = NULL;
+    return st;
 }
 
 /* A row-major weight may stay as it is. */

@@ -31,7 +31,7 @@ typedef struct pool_job {
     span *spans[FAC_POOL_DIMS];
     int64_t step[FAC_POOL_DIMS]; /* from one element of a window to the next */
     const fac_nest
-        *lying; /* forward: how the planes lie, if not row-major: the copy of one, and they. Strides are bytes */
+        *lying; /* forward, of planes with gaps: strides in bytes of the row-major copy, then of the planes; or NULL */
     void (*plane)(const struct pool_job *j, int64_t plane);
 } pool_job;
 
@@ -492,8 +492,9 @@ static fac_status forward_into(const results *r, fac_tensor *in, fac_memory_form
 static bool goes_by_planes(const pool_job *j, const fac_tensor *self, fac_memory_format f) {
     enum { PLANES = 4, GAP = 4, BYTES = 1 << 20 };
     const int64_t step = self->strides[self->ndim - 1];
+    const int64_t bytes = fac__mul_or_max(self->numel, fac__item_size(self)); /* what is expanded may have too many */
     return f == FAC_CONTIGUOUS && !(self->flags & FAC_TF_CONTIGUOUS) && j->p.planes >= PLANES && step > 0 &&
-           step <= GAP && self->numel >= BYTES / fac__item_size(self);
+           step <= GAP && bytes >= BYTES && bytes < INT64_MAX;
 }
 
 static void lie(const fac_tensor *self, fac_nest *lying) {

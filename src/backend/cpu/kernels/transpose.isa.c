@@ -93,8 +93,12 @@ void FAC_ISA_NAME(fac__transpose_8)(char *dst, int64_t dst_stride, const char *s
 
 /* Squares of 16 bytes' side: each round interleaves rows with those half the square further on. Not for x86 without AVX2, where the
    library is to be small. */
-#define SMALL (FAC_VECTOR_BYTES > 16 || !defined(__x86_64__))
-#if SMALL
+#if FAC_VECTOR_BYTES > 16 || !defined(__x86_64__)
+#define HAS_SQUARES 1
+#else
+#define HAS_SQUARES 0
+#endif
+#if HAS_SQUARES
 #define SQUARE(name, T, SIDE, ROUNDS, LOW, HIGH)                                                                  \
     static inline void name(char *dst, int64_t dst_stride, const char *src, int64_t src_stride) {                 \
         typedef T row __attribute__((vector_size(16)));                                                           \
@@ -120,7 +124,7 @@ SQUARE(square_2, uint16_t, 8, 3, LOW_2, HIGH_2)
 
 bool FAC_ISA_NAME(fac__transpose_squares)(int64_t item, char *dst, int64_t dst_stride, const char *src,
                                           int64_t src_stride, int64_t rows, int64_t cols) {
-#if SMALL
+#if HAS_SQUARES
     const int64_t side = 16 / item;
     for (int64_t i = 0; i < rows; i += side)
         for (int64_t j = 0; j < cols; j += side)
