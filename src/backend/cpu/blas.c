@@ -52,7 +52,7 @@ static const fac_gemm_kernels *kernels(void) { return FAC_ISA_PICK(fac__gemm_ker
 
 /* The way by dot products of bf16, for operands of it and for f32 that may be rounded and is worth it; NULL: as all others. */
 static fac_gemm_block_fn *bf16_block(const fac_gemm *g) {
-    if (g->k == 0 || !fac__cpu_bf16) return NULL;
+    if (g->k == 0) return NULL;
     if (g->dtype == FAC_BF16) {
         const bool faster = fac__cpu_bf16_fast || g->m <= PAIRS_FEW;
         return faster && fac__scalar_f64(g->alpha) == 1 ? FAC_ISA_PICK(fac__gemm_bf16)() : NULL;

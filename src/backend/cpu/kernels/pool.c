@@ -30,8 +30,8 @@ typedef struct pool_job {
     int64_t divisor; /* mean: 0 for the window's size */
     span *spans[FAC_POOL_DIMS];
     int64_t step[FAC_POOL_DIMS]; /* from one element of a window to the next */
-    const fac_nest
-        *lying; /* forward, of planes with gaps: strides in bytes of the row-major copy, then of the planes; or NULL */
+    /* Forward, of planes with gaps: strides in bytes of the row-major copy, then of the planes; or NULL. */
+    const fac_nest *lying;
     void (*plane)(const struct pool_job *j, int64_t plane);
 } pool_job;
 
