@@ -136,7 +136,8 @@ def options():
 def main():
     o = options()
     os.makedirs(o.work, exist_ok=True)
-    slips = [s for c in callees(o.headers) for s in calls.slips_of(c)]
+    some = list(callees(o.headers))[:: int(os.environ.get("FACULA_TEST_ONE_IN", 1))]
+    slips = [s for c in some for s in calls.slips_of(c)]
     compiler = Compiler(o.compiler, o.headers)
     with ThreadPoolExecutor(o.jobs) as pool:
         refusals = refused(compiler, pool, o.work, slips)

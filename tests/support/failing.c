@@ -21,9 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sanitizers.h"
 #include "support.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if UNDER_ASAN
 #include <sanitizer/lsan_interface.h>
 #define LEAKS_FOUND() (__lsan_do_recoverable_leak_check() != 0)
 #else
@@ -265,11 +266,12 @@ static int64_t nth_request(int64_t k, int64_t runs, int64_t requests, uint64_t *
 
 /* How often one of n tests is run that takes so many seconds. */
 static int64_t runs_of(double each, size_t n) {
-    const char *wanted = getenv("FACULA_TEST_RUNS");
+    const char *wanted = getenv("FACULA_TEST_RUNS"), *text = getenv("FACULA_TEST_ONE_IN");
     if (wanted) return strtoll(wanted, NULL, 10);
-    const int64_t most = n * MOST_RUNS > RUNS_OF_A_PROGRAM ? 1 + RUNS_OF_A_PROGRAM / (int64_t)n : MOST_RUNS;
-    if (each * (double)most < TIME_OF_A_TEST) return most;
-    return each * LEAST_RUNS < TIME_OF_A_TEST ? (int64_t)(TIME_OF_A_TEST / each) : LEAST_RUNS;
+    const int64_t one_in = text && strtoll(text, NULL, 10) > 0 ? strtoll(text, NULL, 10) : 1;
+    const int64_t all = n * MOST_RUNS > RUNS_OF_A_PROGRAM ? 1 + RUNS_OF_A_PROGRAM / (int64_t)n : MOST_RUNS;
+    const double most = (double)((all + one_in - 1) / one_in), in_time = TIME_OF_A_TEST / (double)one_in / each;
+    return in_time > most ? (int64_t)most : in_time > LEAST_RUNS ? (int64_t)in_time : LEAST_RUNS;
 }
 
 static bool fail_each(const struct CMUnitTest *t, size_t n, uint64_t seed) {

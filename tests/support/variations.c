@@ -2,6 +2,7 @@
 #include "variations.h"
 
 #include "dispatch/operator.h"
+#include "sanitizers.h"
 #include <facula/device.h>
 #include <signal.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ static void end_at_fault(fac_device device) {
 
 /* A sanitizer takes its time: there one call in four is made, spread as by chance. */
 static bool is_left_out(void) {
-#if defined(__SANITIZE_ADDRESS__)
+#if UNDER_ASAN
     static uint32_t made;
     const char *mode = getenv("FACULA_VARIATIONS");
     if (mode && strcmp(mode, "full") == 0) return false;

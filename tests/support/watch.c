@@ -1,14 +1,9 @@
 /* Closes pages, steps through the faults and writes down which fields were read. */
 #define _GNU_SOURCE
 #include "watch.h"
+#include "sanitizers.h"
 
-#if defined __has_feature
-#if __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__ 1
-#endif
-#endif
-
-#if defined __x86_64__ && defined __linux__ && !defined __SANITIZE_THREAD__
+#if defined __x86_64__ && defined __linux__ && !UNDER_TSAN
 
 #include <signal.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "support/dispatch.h"
 #include <pthread.h>
 
-enum { CALLERS = 4, CHANGES = 200 };
+enum { CALLERS = 4, CHANGES = 200, CHANGES_OF_FALLBACKS = 25 /* each computes every operator's kernels anew */ };
 
 static atomic_bool stop;
 static atomic_int bad, calls, failed_threads;
@@ -31,7 +31,7 @@ static void *keep_calling(void *context) {
     return NULL;
 }
 
-static void with_callers(const fac_keyset *keys, void (*change)(int i)) {
+static void with_callers(const fac_keyset *keys, int changes, void (*change)(int i)) {
     pthread_t callers[CALLERS];
     atomic_store(&stop, false);
     atomic_store(&bad, 0);
@@ -39,7 +39,7 @@ static void with_callers(const fac_keyset *keys, void (*change)(int i)) {
     for (int i = 0; i < CALLERS; i++)
         assert_int_equal(pthread_create(&callers[i], NULL, keep_calling, (void *)(uintptr_t)keys), 0);
     while (atomic_load(&calls) < CALLERS) sched_yield();
-    for (int i = 0; i < CHANGES; i++) change(i);
+    for (int i = 0; i < changes; i++) change(i);
     atomic_store(&stop, true);
     for (int i = 0; i < CALLERS; i++) assert_int_equal(pthread_join(callers[i], NULL), 0);
     assert_int_equal(atomic_load(&bad), 0);
@@ -57,7 +57,7 @@ static void S074_kernels_change_under_callers(void **state) {
     (void)state;
     declare("t::f(Tensor x) -> int");
     add("t::f", "CPU", &one);
-    with_callers(&keys, change_kernel);
+    with_callers(&keys, CHANGES, change_kernel);
 }
 
 /* A key that begins and ends to fall through: mask and table are two words, and callers may see one old, one new. */
@@ -73,7 +73,7 @@ static void S074_fall_through_changes_under_callers(void **state) {
     (void)state;
     declare("t::f(Tensor x) -> int");
     add("t::f", "CPU", &one);
-    with_callers(&keys, change_fall_through);
+    with_callers(&keys, CHANGES, change_fall_through);
 }
 
 static void change_fallback_and_operators(int i) {
@@ -89,7 +89,7 @@ static void S074_operators_and_fallbacks_come_under_callers(void **state) {
     (void)state;
     declare("t::f(Tensor x) -> int");
     add_fallback("CPU", &one);
-    with_callers(&keys, change_fallback_and_operators);
+    with_callers(&keys, CHANGES_OF_FALLBACKS, change_fallback_and_operators);
 }
 
 /* ---- writers against writers ------------------------------------------------------------------------------------- */
@@ -168,7 +168,7 @@ static void S078_observer_changes_under_callers(void **state) {
     atomic_store(&observed, 0);
     declare("t::f(Tensor x) -> int");
     add("t::f", "CPU", &one);
-    with_callers(&keys, change_observer);
+    with_callers(&keys, CHANGES, change_observer);
     fac_set_call_observer(NULL, NULL);
 }
 

@@ -30,13 +30,19 @@ static void read_complex(fac_tensor *t, double complex *out, size_t n) {
 
 /* out[k] = scale * the sum over j of in[j] exp(sign 2 pi i j k / n). */
 static void define(const double complex *in, int64_t n, int sign, double scale, double complex *out) {
+    static double cosine[MOST], sine[MOST];
+    for (int64_t j = 0; j < n; j++) {
+        cosine[j] = cos(TURN * (double)j / (double)n);
+        sine[j] = sign * sin(TURN * (double)j / (double)n);
+    }
     for (int64_t k = 0; k < n; k++) {
-        out[k] = 0;
-        for (int64_t j = 0; j < n; j++) {
-            const double angle = sign * TURN * (double)(j * k % n) / (double)n;
-            out[k] += in[j] * (cos(angle) + I * sin(angle));
+        double re = 0, im = 0;
+        for (int64_t j = 0, at = 0; j < n; j++) { /* at = j * k % n */
+            re += creal(in[j]) * cosine[at] - cimag(in[j]) * sine[at];
+            im += creal(in[j]) * sine[at] + cimag(in[j]) * cosine[at];
+            at += at + k < n ? k : k - n;
         }
-        out[k] *= scale;
+        out[k] = scale * re + scale * im * I;
     }
 }
 

@@ -4,6 +4,7 @@
 #include "dispatch/operator.h"
 #include "support/checked_calls.h"
 #include "support/samples.h"
+#include "support/sanitizers.h"
 #include "support/support.h"
 
 #include <facula/facula.h>
@@ -197,7 +198,7 @@ static void check(const fac_operator *op, const char *gradient, const char *text
 
 /* ---- all ------------------------------------------------------------------------------------------------------------------------- */
 
-#if defined(__SANITIZE_ADDRESS__)
+#if UNDER_ASAN
 enum { ONE_IN = 8 };
 #else
 enum { ONE_IN = 1 };

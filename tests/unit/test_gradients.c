@@ -3,6 +3,7 @@
 #include "dispatch/operator.h"
 #include "support/checked_calls.h"
 #include "support/samples.h"
+#include "support/sanitizers.h"
 #include "support/support.h"
 
 #include <facula/facula.h>
@@ -48,7 +49,7 @@ static void check(const fac_operator *op, const char *gradient, const char *text
 }
 
 /* AddressSanitizer takes a few of them, since the kernels are seen by other tests. */
-#if defined(__SANITIZE_ADDRESS__)
+#if UNDER_ASAN
 enum { ONE_IN = 8 };
 #else
 enum { ONE_IN = 1 };

@@ -1,4 +1,5 @@
 /* Loaders with threads of their own: order, bits, resuming, errors, cancelling, ending. */
+#include "support/sanitizers.h"
 #include "support/support.h"
 
 #include <facula/facula.h>
@@ -547,7 +548,7 @@ static void a_million_samples_need_no_more_memory_than_some(void **state) {
     }
     assert_no_error();
     assert_int_equal(expected, n);
-#if !defined(__SANITIZE_ADDRESS__) /* which keeps what is freed for a while */
+#if !UNDER_ASAN /* which keeps what is freed for a while */
     assert_true(resident() - early < 4096);
 #else
     (void)early;

@@ -6,6 +6,7 @@
 #include "core/thread.h"
 
 #include "support/child.h"
+#include "support/sanitizers.h"
 #include "support/support.h"
 #include <dirent.h>
 #include <facula/facula.h>
@@ -16,20 +17,6 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-/* ThreadSanitizer has a thread of its own, and makes none in the child of a process with threads. */
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#endif
-#endif
-#ifndef UNDER_TSAN
-#ifdef __SANITIZE_THREAD__
-#define UNDER_TSAN 1
-#else
-#define UNDER_TSAN 0
-#endif
-#endif
 
 /* ---- one job at a time ------------------------------------------------------------------------------------------------- */
 
@@ -195,6 +182,7 @@ static void pool_oneDNN_starts_no_threads(void **state) {
     fac_tensor *z = fac_matmul(fac_randn(FAC_INTS(512, 512)), fac_randn(FAC_INTS(512, 512)));
     assert_ok(fac_backward(fac_add(fac_sum(y), fac_sum(z))));
     assert_no_error();
+    /* ThreadSanitizer has a thread of its own, and makes none in the child of a process with threads. */
     const int ours = fac__workers_count(), own = UNDER_TSAN ? 2 : 1;
     for (int i = 0; i < 1000 && (threads_named("") > own + ours || threads_named("facula-") < ours); i++)
         usleep(1000);                   /* joined ones leave, and new ones take their names, a little later */

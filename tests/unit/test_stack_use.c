@@ -2,6 +2,7 @@
    of builds without optimisation are larger, and are not measured. */
 #include "core/thread.h"
 #include "support/samples.h"
+#include "support/sanitizers.h"
 #include "support/support.h"
 #include <facula/facula.h>
 #include <pthread.h>
@@ -11,15 +12,7 @@
 
 enum { PAINTED = 1 << 20, PAINT = 0xa5, MOST = 52 << 10, SMALL = 64 << 10 };
 
-#if defined(__has_feature) /* clang's names */
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED
-#endif
-
-#if defined(__OPTIMIZE__) && !defined(SANITIZED)
+#if defined(__OPTIMIZE__) && !UNDER_ASAN && !UNDER_TSAN
 #define MEASURED 1
 #else
 #define MEASURED 0

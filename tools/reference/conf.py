@@ -4,6 +4,8 @@ import pathlib
 import re
 
 from docutils import nodes
+from sphinx.domains.c import CDomain
+from sphinx.util.nodes import make_refnode
 
 project = "Facula"
 author = "the Facula contributors"
@@ -25,6 +27,16 @@ exclude_patterns = ["guides.txt"]
 # `man facula-threads`: every guide in section 7, with what the folder says of it.
 guides = dict(line.split("\t") for line in (pathlib.Path(__file__).parent / "guides.txt").read_text().splitlines())
 man_pages = [(f"docs/{name}", f"facula-{name}", title, "", 7) for name, title in guides.items()]
+
+
+class Names(CDomain):
+    """C's, which looks for the place of a name in its table of them before it compares all there are."""
+
+    def resolve_xref(self, env, fromdocname, builder, typ, target, node, contnode):
+        if target not in self.data["objects"]:
+            return super().resolve_xref(env, fromdocname, builder, typ, target, node, contnode)
+        page, place, _ = self.data["objects"][target]
+        return make_refnode(builder, fromdocname, page, place, contnode, target)
 
 
 def describe(app, tree, name):
@@ -49,5 +61,6 @@ def mend_tables(app, failure):
 
 
 def setup(app):
+    app.add_domain(Names, override=True)
     app.connect("doctree-resolved", describe)
     app.connect("build-finished", mend_tables)
