@@ -331,8 +331,9 @@ static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     const bool complex = g->c_imag != NULL, kept = g->m > ROWS;
     const int64_t depth = complex ? 2 * kc : kc;
     const int h = (int)fac__div_up(g->m, fac__div_up(g->m, MR));
-    const int64_t rows = kept ? ROWS / h * h : g->m;
-    T *bs = g->scratch, *a = bs + N(strips_size)(g->m, g->n, depth), *ai = complex ? a + rows * depth + LANES : NULL;
+    const int64_t rows = fac__div_up(fac__div_up(g->m, h), fac__div_up(g->m, ROWS)) * h; /* even blocks */
+    T *bs = g->scratch, *a = bs + N(strips_size)(g->m, g->n, depth),
+      *ai = complex ? a + fac__min(rows, g->m) * depth + LANES : NULL;
     fac_gemm_block part = *g;
     for (int64_t i = 0; i < g->m; i += rows) {
         part.m = fac__min(rows, g->m - i);
@@ -608,7 +609,7 @@ static void N(dots)(const fac_gemm_block *g) {
 static size_t N(scratch)(int64_t m, int64_t n, int64_t k, bool complex) {
     int64_t depth = fac__min(complex ? 2 * k : k, FAC_GEMM_KC);
     return (size_t)(N(strips_size)(m, n, depth) +
-                    fac__max((complex ? 2 : 1) * (fac__min(m, ROWS) * depth + LANES), MR * ROW)) *
+                    fac__max((complex ? 2 : 1) * (fac__min(m, ROWS + MR) * depth + LANES), MR * ROW)) *
            sizeof(T);
 }
 
