@@ -418,9 +418,9 @@ static void copy_to_c(problem *p, const void *from) {
 /* One row for all of C, or a matrix for each of the batch. */
 static void blas_what_is_added_has_the_bits_of_a_copy_in_c(void **unused) {
     (void)unused;
-    static const int64_t sides[][3] = {{2, 2, 1},   {29, 70, 300}, {300, 500, 90},  {15, 33, 600},
-                                       {40, 5, 33}, {17, 16, 300}, {19, 32, 300},   {7, 20, 9},
-                                       {9, 8, 8},   {30, 40, 1},   {1100, 170, 300}};
+    static const int64_t sides[][3] = {{2, 2, 1},   {29, 70, 300}, {300, 500, 90}, {15, 33, 600},
+                                       {40, 5, 33}, {17, 16, 300}, {19, 32, 300},  {7, 20, 9},
+                                       {9, 8, 8},   {30, 40, 1},   {1100, 70, 30}};
     for (size_t s = 0; s < FAC_COUNT(sides); s++)
         for (int l = 0; l < 16; l++) {
             problem p;

@@ -312,21 +312,18 @@ static int64_t packed_threads(const fac_gemm *g) {
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
 /* Most rows and columns of a packed block; where threads share the blocks, half of the largest. */
-static void packed_most(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t threads, int64_t *rows,
-                        int64_t *cols) {
-    const bool wide = compute_type(g->dtype) == FAC_F32 && kern->nr_f32 >= 32,
-               large = writes_direct(g) && !bf16_block(g);
-    const int64_t side = threads > 1 ? PACKED_SIDE / 2 : PACKED_SIDE;
-    *rows = large ? side : wide ? 2 * PLANE_ROWS : PLANE_ROWS;
-    *cols = large ? side : PLANE_COLS;
+static int64_t packed_most(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t threads, int64_t *cols) {
+    if (kern->large && writes_direct(g) && !bf16_block(g)) return *cols = threads > 1 ? PACKED_SIDE / 2 : PACKED_SIDE;
+    *cols = PLANE_COLS;
+    return compute_type(g->dtype) == FAC_F32 && kern->nr_f32 >= 32 ? 2 * PLANE_ROWS : PLANE_ROWS;
 }
 
 /* Sides of a packed block: at most what suits the caches, and even. Of the cuts that give all threads as many blocks, the
    one is taken by which the busiest thread multiplies and packs least. */
 static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t *mb, int64_t *nb) {
     int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32, strips = fac__div_up(g->n, nr);
-    int64_t threads = packed_threads(g), least = INT64_MAX, most, widest;
-    packed_most(g, kern, threads, &most, &widest);
+    int64_t threads = packed_threads(g), least = INT64_MAX, widest;
+    const int64_t most = packed_most(g, kern, threads, &widest);
     if (threads == 1 && g->m <= most && g->n <= widest) { /* a cut would only have more to pack */
         *mb = g->m;
         *nb = strips * nr;
@@ -510,9 +507,9 @@ static int64_t split_bytes(const fac_gemm *g, int64_t item) {
 static int64_t block_bytes(const fac_gemm *g, int64_t item) {
     const fac_gemm_kernels *kern = kernels();
     const int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32;
-    int64_t most, widest;
-    packed_most(g, kern, 1, &most, &widest);
-    const int64_t m = fac__min(g->m, most), n = fac__min(fac__div_up(g->n, nr) * nr, widest);
+    int64_t widest;
+    const int64_t most = packed_most(g, kern, 1, &widest), m = fac__min(g->m, most),
+                  n = fac__min(fac__div_up(g->n, nr) * nr, widest);
     const int64_t side = fac__max(most, LIBRARY_BLOCK), width = fac__max(widest, LIBRARY_BLOCK);
     /* What is direct is so with more than one column. */
     const int64_t rows = fac__min(fac__div_up(g->m, 16) * 16, side),

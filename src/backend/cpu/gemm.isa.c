@@ -213,6 +213,7 @@ const fac_gemm_kernels *FAC_ISA_NAME(fac__gemm_kernels)(void) {
         .mr = MR,
         .nr_f32 = 2 * FAC_LANES_F32,
         .nr_f64 = 2 * FAC_LANES_F64,
+        .large = FEW,
         .scratch_bytes = scratch_bytes,
         .block = block,
 #if FEW

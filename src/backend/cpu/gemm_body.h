@@ -283,7 +283,7 @@ static void N(pack_b)(const fac_gemm_block *g, T *dst, int64_t j, int64_t cols, 
 /* Elements of the packed strips: of a group, or of all where several blocks of rows are multiplied by them. */
 static int64_t N(strips_size)(int64_t m, int64_t n, int64_t depth) {
     const int64_t strips = fac__div_up(n, NR);
-    return (m > ROWS ? strips : fac__min(strips, GROUP)) * NR * depth + LANES;
+    return (FEW && m > ROWS ? strips : fac__min(strips, GROUP)) * NR * depth + LANES;
 }
 
 /* Lines of g's B from column j on, which the next group of strips packs. */
@@ -328,22 +328,28 @@ static void N(group)(const fac_gemm_block *g, int64_t p, int64_t kc, int64_t j0,
 
 /* One pass over depth [p, p + kc): the first adds to g->from, later ones to C. */
 static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
-    const bool complex = g->c_imag != NULL, kept = g->m > ROWS;
+    const bool complex = g->c_imag != NULL, kept = FEW && g->m > ROWS;
     const int64_t depth = complex ? 2 * kc : kc;
     const int h = (int)fac__div_up(g->m, fac__div_up(g->m, MR));
-    const int64_t rows = fac__div_up(fac__div_up(g->m, h), fac__div_up(g->m, ROWS)) * h; /* even blocks */
+    const int64_t rows = FEW ? fac__div_up(fac__div_up(g->m, h), fac__div_up(g->m, ROWS)) * h : g->m; /* even blocks */
     T *bs = g->scratch, *a = bs + N(strips_size)(g->m, g->n, depth),
       *ai = complex ? a + fac__min(rows, g->m) * depth + LANES : NULL;
-    fac_gemm_block part = *g;
+    fac_gemm_block some;
+    const fac_gemm_block *part = g;
+    if (FEW) {
+        some = *g;
+        part = &some;
+    }
     for (int64_t i = 0; i < g->m; i += rows) {
-        part.m = fac__min(rows, g->m - i);
-        N(pack_a)(&part, a, ai, h, p, kc, depth);
+        if (FEW) some.m = fac__min(rows, g->m - i);
+        N(pack_a)(part, a, ai, h, p, kc, depth);
         for (int64_t j = 0; j < g->n; j += GROUP * NR)
-            N(group)(&part, p, kc, j, h, a, ai, kept ? bs + j * depth : bs, i > 0);
-        part.a.data += rows * part.a.rs * fac__dtype_size(g->dtype);
-        part.c = (T *)part.c + rows * g->ldc;
-        if (complex) part.c_imag = (T *)part.c_imag + rows * g->ldc;
-        if (part.from) part.from = (const T *)part.from + rows * g->ldf;
+            N(group)(part, p, kc, j, h, a, ai, kept ? bs + j * depth : bs, FEW && i > 0);
+        if (!FEW) break; /* nor has it more rows */
+        some.a.data += rows * some.a.rs * fac__dtype_size(g->dtype);
+        some.c = (T *)some.c + rows * g->ldc;
+        if (complex) some.c_imag = (T *)some.c_imag + rows * g->ldc;
+        if (some.from) some.from = (const T *)some.from + rows * g->ldf;
     }
 }
 
@@ -609,7 +615,7 @@ static void N(dots)(const fac_gemm_block *g) {
 static size_t N(scratch)(int64_t m, int64_t n, int64_t k, bool complex) {
     int64_t depth = fac__min(complex ? 2 * k : k, FAC_GEMM_KC);
     return (size_t)(N(strips_size)(m, n, depth) +
-                    fac__max((complex ? 2 : 1) * (fac__min(m, ROWS + MR) * depth + LANES), MR * ROW)) *
+                    fac__max((complex ? 2 : 1) * ((FEW ? fac__min(m, ROWS + MR) : m) * depth + LANES), MR * ROW)) *
            sizeof(T);
 }
 
