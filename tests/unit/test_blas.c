@@ -253,7 +253,7 @@ static void blas_bits_do_not_depend_on_threads(void **unused) {
     (void)unused;
     static const int64_t sides[][3] = {{64, 64, 64},    {300, 300, 300}, {513, 600, 520}, {32, 1024, 512},
                                        {8, 8, 20000},   {1, 700, 900},   {900, 1, 700},   {1, 1, 100000},
-                                       {64, 512, 3136}, {200, 10, 5000}};
+                                       {64, 512, 3136}, {200, 10, 5000}, {1100, 170, 300}};
     static const fac_dtype kinds[] = {FAC_BF16, FAC_F32, FAC_F64, FAC_C64};
     static const int counts[] = {2, 3, 7};
     int was = fac_num_threads();
@@ -418,8 +418,9 @@ static void copy_to_c(problem *p, const void *from) {
 /* One row for all of C, or a matrix for each of the batch. */
 static void blas_what_is_added_has_the_bits_of_a_copy_in_c(void **unused) {
     (void)unused;
-    static const int64_t sides[][3] = {{2, 2, 1},     {29, 70, 300}, {300, 500, 90}, {15, 33, 600}, {40, 5, 33},
-                                       {17, 16, 300}, {19, 32, 300}, {7, 20, 9},     {9, 8, 8},     {30, 40, 1}};
+    static const int64_t sides[][3] = {{2, 2, 1},   {29, 70, 300}, {300, 500, 90}, {15, 33, 600},
+                                       {40, 5, 33}, {17, 16, 300}, {19, 32, 300},  {7, 20, 9},
+                                       {9, 8, 8},   {30, 40, 1},   {1100, 70, 30}};
     for (size_t s = 0; s < FAC_COUNT(sides); s++)
         for (int l = 0; l < 16; l++) {
             problem p;

@@ -22,9 +22,10 @@
 
 enum {
     TASK_WORK = 1 << 17, /* multiply-adds per chunk of tasks: some microseconds */
-    /* Sides of a packed block: its panels of A stay in L2, which is twice as large where vectors are of 64 bytes. */
-    PACKED_ROWS = 256,
-    PACKED_COLS = 1024,
+    /* Sides of a packed block: one that is written where C is may be large, so that little is packed twice. Of others, a plane is kept. */
+    PACKED_SIDE = 2048,
+    PLANE_ROWS = 256, /* twice as many of f32 where vectors are of 64 bytes */
+    PLANE_COLS = 1024,
     PACKED_PACK = 16,            /* packing an element costs as much as so many multiply-adds */
     PACKED_WORK = 8 * TASK_WORK, /* multiply-adds that are worth a thread */
     SPLIT_DEPTH = 2048,          /* depth of one part of a split product */
@@ -295,6 +296,13 @@ static fac_status block_range(void *ctx, int64_t begin, int64_t end, void *scrat
     return FAC_OK;
 }
 
+/* C holds the compute type and its rows have no gaps, and nothing but a sum is asked for. */
+static bool writes_direct(const fac_gemm *g) {
+    double beta[2];
+    fac__scalar_c128(g->beta, beta);
+    return (g->c_dtype == FAC_F32 || g->c_dtype == FAC_F64) && g->c_col == 1 && (beta[0] == 0 || beta[0] == 1);
+}
+
 /* Threads that a packed product keeps busy. */
 static int64_t packed_threads(const fac_gemm *g) {
     int64_t tasks = g->m * g->n * g->k * g->batch / PACKED_WORK;
@@ -303,22 +311,25 @@ static int64_t packed_threads(const fac_gemm *g) {
 
 static int64_t gcd(int64_t a, int64_t b) { return b ? gcd(b, a % b) : a; }
 
-/* Most rows of a packed block. */
-static int64_t packed_rows(const fac_gemm *g, const fac_gemm_kernels *kern) {
-    return compute_type(g->dtype) == FAC_F32 && kern->nr_f32 >= 32 ? 2 * PACKED_ROWS : PACKED_ROWS;
+/* Most rows and columns of a packed block; where threads share the blocks, half of the largest. */
+static int64_t packed_most(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t threads, int64_t *cols) {
+    if (kern->large && writes_direct(g) && !bf16_block(g)) return *cols = threads > 1 ? PACKED_SIDE / 2 : PACKED_SIDE;
+    *cols = PLANE_COLS;
+    return compute_type(g->dtype) == FAC_F32 && kern->nr_f32 >= 32 ? 2 * PLANE_ROWS : PLANE_ROWS;
 }
 
 /* Sides of a packed block: at most what suits the caches, and even. Of the cuts that give all threads as many blocks, the
    one is taken by which the busiest thread multiplies and packs least. */
 static void packed_sides(const fac_gemm *g, const fac_gemm_kernels *kern, int64_t *mb, int64_t *nb) {
     int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32, strips = fac__div_up(g->n, nr);
-    int64_t threads = packed_threads(g), least = INT64_MAX, most = packed_rows(g, kern);
-    if (threads == 1 && g->m <= most && g->n <= PACKED_COLS) { /* a cut would only have more to pack */
+    int64_t threads = packed_threads(g), least = INT64_MAX, widest;
+    const int64_t most = packed_most(g, kern, threads, &widest);
+    if (threads == 1 && g->m <= most && g->n <= widest) { /* a cut would only have more to pack */
         *mb = g->m;
         *nb = strips * nr;
         return;
     }
-    for (int64_t cols = fac__div_up(g->n, PACKED_COLS); cols <= strips; cols *= 2) {
+    for (int64_t cols = fac__div_up(g->n, widest); cols <= strips; cols *= 2) {
         int64_t step = threads / gcd(threads, g->batch * cols);
         int64_t rows = fac__div_up(fac__div_up(g->m, most), step) * step;
         int64_t m = fac__div_up(g->m, rows), n = fac__div_up(strips, cols) * nr;
@@ -358,13 +369,6 @@ static bool suits_library(const fac_gemm *g) {
 /* Whether oneDNN multiplies, and the sides of its blocks. */
 static bool use_library(const fac_gemm *g, int64_t *mb, int64_t *nb) {
     return !bf16_block(g) && suits_library(g) && library_sides(g, mb, nb) >= LIBRARY_FEW;
-}
-
-/* C holds the compute type and its rows have no gaps, and nothing but a sum is asked for. */
-static bool writes_direct(const fac_gemm *g) {
-    double beta[2];
-    fac__scalar_c128(g->beta, beta);
-    return (g->c_dtype == FAC_F32 || g->c_dtype == FAC_F64) && g->c_col == 1 && (beta[0] == 0 || beta[0] == 1);
 }
 
 /* Halves without gaps, of which each takes part in few products: converting them while they are packed would cost more than these. */
@@ -503,9 +507,10 @@ static int64_t split_bytes(const fac_gemm *g, int64_t item) {
 static int64_t block_bytes(const fac_gemm *g, int64_t item) {
     const fac_gemm_kernels *kern = kernels();
     const int64_t nr = compute_type(g->dtype) == FAC_F64 ? kern->nr_f64 : kern->nr_f32;
-    const int64_t most = packed_rows(g, kern), m = fac__min(g->m, most),
-                  n = fac__min(fac__div_up(g->n, nr) * nr, PACKED_COLS);
-    const int64_t side = fac__max(most, LIBRARY_BLOCK), width = fac__max(PACKED_COLS, LIBRARY_BLOCK);
+    int64_t widest;
+    const int64_t most = packed_most(g, kern, 1, &widest), m = fac__min(g->m, most),
+                  n = fac__min(fac__div_up(g->n, nr) * nr, widest);
+    const int64_t side = fac__max(most, LIBRARY_BLOCK), width = fac__max(widest, LIBRARY_BLOCK);
     /* What is direct is so with more than one column. */
     const int64_t rows = fac__min(fac__div_up(g->m, 16) * 16, side),
                   cols = writes_direct(g) ? nr : fac__min(fac__div_up(g->n, nr) * nr, width),

@@ -36,6 +36,7 @@ typedef void fac_gemm_block_fn(const fac_gemm_block *g);
    are contiguous in the compute type. */
 typedef struct fac_gemm_kernels {
     int mr, nr_f32, nr_f64;
+    bool large; /* `block` takes more rows than a cache holds at the cost of as many strips' scratch */
     size_t (*scratch_bytes)(int64_t m, int64_t n, int64_t k, fac_dtype dtype);
     fac_gemm_block_fn *block;
     /* The same of f32 or f64, alpha 1, where the rows of A and the columns of B lie along k: without packing. Or NULL. */

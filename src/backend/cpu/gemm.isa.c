@@ -57,6 +57,7 @@ static inline fac_hf64 fac_fma_h64(fac_hf64 a, fac_hf64 b, fac_hf64 c) {
    A's panels from L2 among them, so that what is not urgent had better come slowly. */
 #define LINE 64
 #define SLOWLY 3
+#define SOON 16 /* steps of depth after which A is wanted in L1 */
 typedef struct ahead {
     const char *at;
     int64_t lines, line, gap, rows, mask;
@@ -212,6 +213,7 @@ const fac_gemm_kernels *FAC_ISA_NAME(fac__gemm_kernels)(void) {
         .mr = MR,
         .nr_f32 = 2 * FAC_LANES_F32,
         .nr_f64 = 2 * FAC_LANES_F64,
+        .large = FEW,
         .scratch_bytes = scratch_bytes,
         .block = block,
 #if FEW

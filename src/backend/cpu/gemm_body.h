@@ -4,8 +4,9 @@
    C is computed in strips of NR = 2 vectors of columns and panels of at most MR rows, so that MR x 2 accumulators stay in
    registers. A panel of A is packed as [depth][rows], a strip of B as [depth][NR]: beforehand, or by the tile of the first panel where there
    are few panels and its columns have no gaps; both are then read front to back. A strip (NR x KC) stays in L1; all of A's panels (m x KC)
-   and a group of strips in L2. Meanwhile the tiles fetch what is packed next. Where one group is all there is, each panel of A is copied
-   as it lies and multiplied by all strips at once. A complex product is the real one of doubled depth: [a_re, -a_im] [b_re; b_im]
+   and a group of strips in L2. Of more than ROWS rows so many are packed at a time, and all strips are kept for those that follow. Meanwhile
+   the tiles fetch what is packed next. Where one group is all there is, each panel of A is copied as it lies and multiplied by all strips
+   at once. A complex product is the real one of doubled depth: [a_re, -a_im] [b_re; b_im]
    gives the real plane, [a_im, a_re] [b_re; b_im] the imaginary one.
 
    A real product of few columns, two vectors at most, whose alpha is 1 has a tile of its own, whose lanes are these columns and whose A is not packed; one of
@@ -15,6 +16,7 @@
 
 #define NR (2 * LANES)
 #define GROUP 4                                   /* strips packed together */
+#define ROWS (LANES == 16 ? 512 : 256)            /* of A that are packed together */
 #define MANY (16 * MR)                            /* rows of more panels than few */
 #define ROW (FAC_GEMM_KC + LINE / (int)sizeof(T)) /* from a panel's row to the next, where it is packed in rows */
 
@@ -29,6 +31,8 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, const 
     for (int i = 0; i < rows; i++) acc[i][0] = acc[i][1] = (V){0};
     for (int64_t p = 0; p < depth; p++, a += ap, b += ldb) {
         V b0 = LOAD(b), b1 = LOAD(b + LANES);
+        if (FEW) __builtin_prefetch(a + SOON * ap, 0, 3);
+        if (FEW && rows * (int)sizeof(T) > LINE) __builtin_prefetch(a + SOON * ap + LINE / (int)sizeof(T), 0, 3);
         if ((p & SLOWLY) == 0) fetch_ahead(&mine);
         if ((p & f.mask) == f.mask) fetch_ahead(&f);
         if (keeps) {
@@ -276,9 +280,10 @@ static void N(pack_b)(const fac_gemm_block *g, T *dst, int64_t j, int64_t cols, 
     }
 }
 
-/* Elements of the packed group of strips. */
-static int64_t N(strips_size)(int64_t n, int64_t depth) {
-    return fac__min(fac__div_up(n, NR), GROUP) * NR * depth + LANES;
+/* Elements of the packed strips: of a group, or of all where several blocks of rows are multiplied by them. */
+static int64_t N(strips_size)(int64_t m, int64_t n, int64_t depth) {
+    const int64_t strips = fac__div_up(n, NR);
+    return (FEW && m > ROWS ? strips : fac__min(strips, GROUP)) * NR * depth + LANES;
 }
 
 /* Lines of g's B from column j on, which the next group of strips packs. */
@@ -296,36 +301,55 @@ static ahead N(next_group)(const fac_gemm_block *g, int64_t j, int64_t p, int64_
     return next;
 }
 
+/* One group of strips, packed in bs if they are not read in place: all panels of A, in a and ai, against it. */
+static void N(group)(const fac_gemm_block *g, int64_t p, int64_t kc, int64_t j0, int h, const T *a, const T *ai, T *bs,
+                     bool packed) {
+    const int64_t depth = ai ? 2 * kc : kc, m = g->m, group = fac__min(GROUP * NR, g->n - j0);
+    const int64_t ldf = p == 0 ? g->ldf : g->ldc;
+    const T *from = p == 0 ? g->from : g->c, *from_imag = p == 0 ? NULL : g->c_imag;
+    const fac_gemm_operand *b = &g->b;
+    const bool lies_well = IS_NATIVE(g->dtype) && b->cs == 1 && group % NR == 0 && !packed,
+               direct = lies_well && m <= MR; /* one panel reads B in place */
+    const bool whole = lies_well && (direct || (FEW && m <= MANY));
+    ahead next = direct || packed ? (ahead){0} : N(next_group)(g, j0 + group, p, kc);
+    if (!whole && !packed) N(pack_b)(g, bs, j0, group, p, kc, depth);
+    for (int64_t j = 0; j < group; j += NR) {
+        const int cols = (int)fac__min(NR, group - j);
+        const T *strip = whole ? (const T *)(const void *)b->data + p * b->rs + j0 + j : bs + j * depth;
+        T *keep = whole && !direct ? bs + j * depth : NULL;
+        const int64_t ldb = whole ? b->rs : NR;
+        N(strip)
+        (a, m, h, depth, strip, ldb, keep, (T *)g->c + j0 + j, g->ldc, cols, from ? from + j0 + j : NULL, ldf, &next);
+        if (ai) N(strip)
+        (ai, m, h, depth, strip, ldb, NULL, (T *)g->c_imag + j0 + j, g->ldc, cols,
+         from_imag ? from_imag + j0 + j : NULL, ldf, &next);
+    }
+}
+
 /* One pass over depth [p, p + kc): the first adds to g->from, later ones to C. */
 static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
-    bool complex = g->c_imag != NULL;
-    int64_t depth = complex ? 2 * kc : kc, m = g->m;
-    int h = (int)fac__div_up(m, fac__div_up(m, MR));
-    T *bs = g->scratch, *a = bs + N(strips_size)(g->n, depth), *ai = complex ? a + m * depth + LANES : NULL;
-    const T *from = p == 0 ? g->from : g->c, *from_imag = p == 0 ? NULL : g->c_imag;
-    int64_t ldf = p == 0 ? g->ldf : g->ldc;
-    N(pack_a)(g, a, ai, h, p, kc, depth);
-    const fac_gemm_operand *b = &g->b;
-    const bool in_rows = IS_NATIVE(g->dtype) && b->cs == 1;
-    for (int64_t j0 = 0; j0 < g->n; j0 += GROUP * NR) {
-        const int64_t group = fac__min(GROUP * NR, g->n - j0);
-        const bool lies_well = in_rows && group % NR == 0,
-                   direct = lies_well && m <= MR; /* one panel reads B in place */
-        const bool whole = lies_well && (direct || (FEW && m <= MANY));
-        ahead next = direct ? (ahead){0} : N(next_group)(g, j0 + group, p, kc);
-        if (!whole) N(pack_b)(g, bs, j0, group, p, kc, depth);
-        for (int64_t j = 0; j < group; j += NR) {
-            const int cols = (int)fac__min(NR, group - j);
-            const T *strip = whole ? (const T *)(const void *)b->data + p * b->rs + j0 + j : bs + j * depth;
-            T *keep = whole && !direct ? bs + j * depth : NULL;
-            const int64_t ldb = whole ? b->rs : NR;
-            N(strip)
-            (a, m, h, depth, strip, ldb, keep, (T *)g->c + j0 + j, g->ldc, cols, from ? from + j0 + j : NULL, ldf,
-             &next);
-            if (complex) N(strip)
-            (ai, m, h, depth, strip, ldb, NULL, (T *)g->c_imag + j0 + j, g->ldc, cols,
-             from_imag ? from_imag + j0 + j : NULL, ldf, &next);
-        }
+    const bool complex = g->c_imag != NULL, kept = FEW && g->m > ROWS;
+    const int64_t depth = complex ? 2 * kc : kc;
+    const int h = (int)fac__div_up(g->m, fac__div_up(g->m, MR));
+    const int64_t rows = FEW ? fac__div_up(fac__div_up(g->m, h), fac__div_up(g->m, ROWS)) * h : g->m; /* even blocks */
+    T *bs = g->scratch, *a = bs + N(strips_size)(g->m, g->n, depth),
+      *ai = complex ? a + fac__min(rows, g->m) * depth + LANES : NULL;
+    fac_gemm_block some;
+    const fac_gemm_block *part = g;
+    if (FEW) {
+        some = *g;
+        part = &some;
+    }
+    for (int64_t i = 0; i < g->m; i += rows) {
+        if (FEW) some.m = fac__min(rows, g->m - i);
+        N(pack_a)(part, a, ai, h, p, kc, depth);
+        for (int64_t j = 0; j < g->n; j += GROUP * NR)
+            N(group)(part, p, kc, j, h, a, ai, kept ? bs + j * depth : bs, FEW && i > 0);
+        if (!FEW) break; /* nor has it more rows */
+        some.a.data += rows * some.a.rs * fac__dtype_size(g->dtype);
+        some.c = (T *)some.c + rows * g->ldc;
+        if (complex) some.c_imag = (T *)some.c_imag + rows * g->ldc;
+        if (some.from) some.from = (const T *)some.from + rows * g->ldf;
     }
 }
 
@@ -337,7 +361,7 @@ static void N(pass_of_few)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     const int64_t m = g->m, n = g->n, ldf = p == 0 ? g->ldf : g->ldc, bytes = kc * (int64_t)sizeof(T);
     const int h = (int)fac__div_up(m, fac__div_up(m, MR));
     const T *from = p == 0 ? g->from : g->c, *src = (const T *)(const void *)o->data + p * o->cs;
-    T *bs = g->scratch, *a = bs + N(strips_size)(n, kc);
+    T *bs = g->scratch, *a = bs + N(strips_size)(0, n, kc);
     N(pack_b)(g, bs, 0, n, p, kc, kc);
     for (int64_t i = 0, rows; i < m; i += rows, src += rows * o->rs) {
         rows = fac__min(h, m - i);
@@ -590,10 +614,13 @@ static void N(dots)(const fac_gemm_block *g) {
 
 static size_t N(scratch)(int64_t m, int64_t n, int64_t k, bool complex) {
     int64_t depth = fac__min(complex ? 2 * k : k, FAC_GEMM_KC);
-    return (size_t)(N(strips_size)(n, depth) + fac__max((complex ? 2 : 1) * (m * depth + LANES), MR * ROW)) * sizeof(T);
+    return (size_t)(N(strips_size)(m, n, depth) +
+                    fac__max((complex ? 2 : 1) * ((FEW ? fac__min(m, ROWS + MR) : m) * depth + LANES), MR * ROW)) *
+           sizeof(T);
 }
 
 #undef NR
 #undef GROUP
 #undef MANY
+#undef ROWS
 #undef ROW
