@@ -10,6 +10,7 @@ import html
 import math
 import pathlib
 import re
+import signal
 import statistics
 import subprocess
 
@@ -163,4 +164,5 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # to end as other programs do where nobody reads on
     main()

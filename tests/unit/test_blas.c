@@ -333,7 +333,7 @@ static void blas_panels_and_strips_of_every_kind(void **unused) {
 /* Few rows or columns that lie along k: every number of them, with and without what is left of a vector, in rows with gaps. */
 static void blas_dots_of_few_rows_and_columns(void **unused) {
     (void)unused;
-    static const fac_dtype kinds[] = {FAC_F32, FAC_F64};
+    static const fac_dtype kinds[] = {FAC_F32, FAC_F64, FAC_BF16};
     for (size_t d = 0; d < FAC_COUNT(kinds); d++)
         for (int64_t few = 2; few <= 17; few++)
             for (int64_t k = 544; k <= 561; k += 17)
@@ -346,6 +346,21 @@ static void blas_dots_of_few_rows_and_columns(void **unused) {
                         problem_check(&p);
                         problem_free(&p);
                     }
+}
+
+/* Halves by few columns, which are widened first: by rows or columns of A, of B in any strides. */
+static void blas_narrow_halves_of_every_layout(void **unused) {
+    (void)unused;
+    static const int64_t sides[][3] = {{700, 4, 4}, {65, 1, 3}, {33, 16, 64}, {1, 7, 20}, {530, 3, 1}, {9, 5, 0}};
+    for (size_t i = 0; i < FAC_COUNT(sides); i++)
+        for (int l = 0; l < LAYOUTS * LAYOUTS * 4; l++) {
+            problem p;
+            problem_make(&p, l & 1 ? FAC_F16 : FAC_BF16, 2, sides[i][0], sides[i][1], sides[i][2], l / 4 % LAYOUTS,
+                         l / 4 / LAYOUTS, ROWS);
+            p.g.beta = fac_scalar_i_(l >> 1 & 1);
+            problem_check(&p);
+            problem_free(&p);
+        }
 }
 
 /* Of few columns and of many: sums are rounded once, and a product of -0 stays one where nothing is added. */
@@ -515,7 +530,7 @@ FAC_TEST_MAIN_OF_PAIRS(FAC_TEST(blas_every_layout_matches_f64), FAC_TEST(blas_al
                        FAC_TEST(blas_conjugate_operands), FAC_TEST(blas_large_blocks_match),
                        FAC_TEST(blas_beta_zero_does_not_read), FAC_TEST(blas_empty_depth_scales_only),
                        FAC_TEST(blas_bits_do_not_depend_on_threads), FAC_TEST(blas_panels_and_strips_of_every_kind),
-                       FAC_TEST(blas_dots_of_few_rows_and_columns),
+                       FAC_TEST(blas_dots_of_few_rows_and_columns), FAC_TEST(blas_narrow_halves_of_every_layout),
                        FAC_TEST(blas_bits_of_narrow_blocks_do_not_depend_on_threads),
                        FAC_TEST(blas_bits_of_depth_1_do_not_depend_on_columns),
                        FAC_TEST(blas_rounded_factors_are_the_same_in_all_strides),

@@ -276,6 +276,58 @@ static void results_do_not_depend_on_the_number_of_threads(void **state) {
     assert_memory_equal(dw[0], dw[1], sizeof dw[0]);
 }
 
+/* The gradients of rows x by their definition. */
+static void define_gradients(fac_tensor *dy, fac_tensor *x, fac_tensor *mean, fac_tensor *rstd, fac_tensor *w, bool rms,
+                             fac_tensor *out[3]) {
+    fac_tensor *apart = fac_mul(rms ? x : fac_sub(x, mean), rstd), *g = fac_mul(dy, w),
+               *along = fac_mean(fac_mul(g, apart), 1, .keepdim = true);
+    out[0] = fac_sub(g, fac_mul(apart, along));
+    if (!rms) out[0] = fac_sub(out[0], fac_mean(g, 1, .keepdim = true));
+    out[0] = fac_mul(out[0], rstd);
+    out[1] = fac_sum(fac_mul(dy, apart), 0);
+    out[2] = fac_sum(dy, 0);
+}
+
+/* A few rows so long that they are cut; every choice of gradients; on one thread and on several. */
+static void gradients_of_long_rows_agree_with_their_definition(void **state) {
+    (void)state;
+    enum { N = 8 * 2048 + 37, ROWS = 3 };
+    static const fac_dtype dtypes[] = {FAC_F32, FAC_BF16, FAC_F64};
+    static const double most[] = {2e-5, 0.06, 1e-12};
+    const int was = fac_num_threads();
+    for (int k = 0; k < 3 * 2 * 7; k++) {
+        FAC_SCOPE(s);
+        const bool rms = k / 3 % 2;
+        const int d = k % 3, which = k / 6 + 1;
+        fac_tensor *x = fac_to_dtype(fac_randn(FAC_INTS(ROWS, N), .dtype = FAC_F64), dtypes[d]),
+                   *dy = fac_to_dtype(fac_randn(FAC_INTS(ROWS, N), .dtype = FAC_F64), dtypes[d]),
+                   *w = fac_to_dtype(fac_randn(FAC_INTS(N), .dtype = FAC_F64), dtypes[d]), *want[3], *got[2][3];
+        fac_native_layer_norm_result y = fac_native_layer_norm(x, FAC_INTS(N), w, w, 1e-5);
+        fac_tensor *rstd = rms ? fac_fused_rms_norm(x, FAC_INTS(N), w).result1 : y.result2;
+        define_gradients(fac_to_dtype(dy, FAC_F64), fac_to_dtype(x, FAC_F64), fac_to_dtype(y.result1, FAC_F64),
+                         fac_to_dtype(rstd, FAC_F64), fac_to_dtype(w, FAC_F64), rms, want);
+        for (int t = 0; t < 2; t++) {
+            assert_ok(fac_set_num_threads(t ? 2 + k % 6 : 1));
+            if (rms) {
+                const fac_fused_rms_norm_backward_result r =
+                    fac_fused_rms_norm_backward(dy, x, FAC_INTS(N), rstd, w, FAC_INTS(which & 1, which >> 1 & 1));
+                got[t][0] = r.result0, got[t][1] = r.result1, got[t][2] = NULL;
+            } else {
+                const fac_native_layer_norm_backward_result r = fac_native_layer_norm_backward(
+                    dy, x, FAC_INTS(N), y.result1, rstd, w, w, FAC_INTS(which & 1, which >> 1 & 1, which >> 2 & 1));
+                got[t][0] = r.result0, got[t][1] = r.result1, got[t][2] = r.result2;
+            }
+        }
+        assert_no_error();
+        for (int i = 0; i < (rms ? 2 : 3); i++) {
+            if (!(which >> i & 1)) continue;
+            assert_true(fac_equal(got[0][i], got[1][i]));
+            assert_true(furthest(got[0][i], want[i]) <= most[d]);
+        }
+    }
+    assert_ok(fac_set_num_threads(was));
+}
+
 static fac_status normalise_all(void *context) {
     (void)context;
     FAC_SCOPE(s);
@@ -295,4 +347,5 @@ FAC_TEST_MAIN(FAC_TEST(norm_gradients_agree_with_differences), FAC_TEST(norm_sec
               FAC_TEST(batch_norm_of_innermost_channels_agrees_with_planes),
               FAC_TEST(norms_of_halves_agree_with_doubles), FAC_TEST(gradients_of_planes_of_halves_agree_with_doubles),
               FAC_TEST(variances_of_few_columns_agree_with_those_of_rows), FAC_TEST(shapes_that_do_not_fit_are_refused),
+              FAC_TEST(gradients_of_long_rows_agree_with_their_definition),
               FAC_TEST(results_do_not_depend_on_the_number_of_threads), FAC_TEST(failing_allocations_are_survived))

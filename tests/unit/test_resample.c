@@ -274,6 +274,25 @@ static void upsample_is_the_same_on_any_number_of_threads(void **state) {
     assert_ok(fac_set_num_threads(before));
 }
 
+/* Halves are summed in f32 and rounded once, few of them and many, forward and backward. */
+static void upsample_of_halves_is_that_of_floats_rounded(void **state) {
+    (void)state;
+    static const int64_t channels[] = {3, 400};
+    for (int i = 0; i < 2 * 2 * 2; i++) {
+        FAC_SCOPE(s);
+        const fac_dtype d = i & 1 ? FAC_F16 : FAC_BF16;
+        fac_tensor *x = random_of(d, FAC_INTS(2, channels[i >> 1 & 1], 3, 5)), *y[2], *g[2];
+        for (int t = 0; t < 2; t++) {
+            fac_tensor *leaf = fac_set_requires_grad(fac_detach(t ? fac_to_dtype(x, FAC_F32) : x), true);
+            y[t] = resampled(i & 4 ? NEAREST : LINEAR, leaf, FAC_INTS(7, 9), false);
+            assert_ok(fac_backward(fac_sum(y[t])));
+            y[t] = fac_to_dtype(fac_detach(y[t]), d);
+            g[t] = fac_to_dtype(fac_grad_of(leaf), d);
+        }
+        assert_true(fac_equal(y[0], y[1]) && fac_equal(g[0], g[1]));
+    }
+}
+
 /* ---- out forms and refusals ----------------------------------------------------------------------------------------------------- */
 
 /* By name, into an out with gaps. */
@@ -327,5 +346,6 @@ FAC_TEST_MAIN(FAC_TEST(upsample_matches_its_definition), FAC_TEST(upsample_by_fa
               FAC_TEST(upsample_has_gradients_to_second_order), FAC_TEST(upsample_gradient_is_the_transposed_map),
               FAC_TEST(upsample_keeps_infinities_to_their_neighbours),
               FAC_TEST(upsample_of_bytes_is_rounded_as_pillow_rounds),
+              FAC_TEST(upsample_of_halves_is_that_of_floats_rounded),
               FAC_TEST(upsample_is_the_same_on_any_number_of_threads), FAC_TEST(upsample_fills_an_out_with_gaps),
               FAC_TEST(upsample_refuses_bad_arguments))

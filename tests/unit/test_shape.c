@@ -139,6 +139,25 @@ static void shape_triangles_also_in_place(void **state) {
     assert_values(a, 0, 0, 0, 1, 0, 0, 1, 1, 0);
 }
 
+/* Borders of many elements of each size, whose insides several threads copy. */
+static void shape_pads_much_on_any_number_of_threads(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_I8, FAC_I16, FAC_I32, FAC_I64};
+    const int was = fac_num_threads();
+    for (size_t i = 0; i < FAC_COUNT(dtypes) * 4; i++) {
+        FAC_SCOPE(s);
+        const fac_dtype d = dtypes[i / 4];
+        fac_tensor *x = fac_reshape(fac_arange(300 * 501, .dtype = FAC_I64), FAC_INTS(300, 501));
+        fac_tensor *small = fac_to_dtype(x, d);
+        assert_ok(fac_set_num_threads(1 + (int)(i % 4) * 2));
+        fac_tensor *y = fac_constant_pad_nd(small, FAC_INTS(1, 2, 3, 4), .value = 7);
+        assert_true(fac_equal(fac_narrow(fac_narrow(y, 0, 3, 300), 1, 1, 501), small));
+        assert_true(fac_equal(fac_sub(fac_sum(fac_to_dtype(y, FAC_I64)), fac_sum(fac_to_dtype(small, FAC_I64))),
+                              fac_mul(fac_ones(FAC_INTS(), .dtype = FAC_I64), 7 * (307 * 504 - 300 * 501))));
+    }
+    assert_ok(fac_set_num_threads(was));
+}
+
 static void shape_pads_in_every_mode(void **state) {
     (void)state;
     FAC_SCOPE(s);
@@ -277,6 +296,6 @@ FAC_TEST_MAIN(FAC_TEST(shape_flip_turns_short_rows), FAC_TEST(shape_pairs_with_g
               FAC_TEST(shape_blocks_promote_as_they_are_given), FAC_TEST(shape_chunk_cat_joins_pieces_and_fills_up),
               FAC_TEST(shape_cat_refuses_what_does_not_fit), FAC_TEST(shape_repeats_and_tiles),
               FAC_TEST(shape_flips_rolls_and_turns), FAC_TEST(shape_triangles_also_in_place),
-              FAC_TEST(shape_pads_in_every_mode), FAC_TEST(shape_diagonals_and_grids),
-              FAC_TEST(shape_gradients_agree_with_differences), FAC_TEST(shape_border_gradients_agree_with_differences),
-              FAC_TEST(shape_survives_failing_allocations))
+              FAC_TEST(shape_pads_much_on_any_number_of_threads), FAC_TEST(shape_pads_in_every_mode),
+              FAC_TEST(shape_diagonals_and_grids), FAC_TEST(shape_gradients_agree_with_differences),
+              FAC_TEST(shape_border_gradients_agree_with_differences), FAC_TEST(shape_survives_failing_allocations))

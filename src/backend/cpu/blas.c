@@ -4,7 +4,7 @@
               dot products of these, gemm_bf16.isa.c
    library    large f32: oneDNN's sgemm, on blocks fixed by shape, since its bits depend on the block
    rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_bf16.isa.c
-   dots       few rows or columns of f32 or f64, all of which lie along k: sums over vectors without packing (gemm.isa.c)
+   dots       few rows or columns of f32, f64 or bf16, all of which lie along k: sums over vectors without packing (gemm.isa.c)
    packed     all else that is floating or complex: gemm.isa.c, whose bits do not depend on the blocks, so that these may
               follow the number of threads
    integers   plain loops (blas_int.isa.c)
@@ -251,6 +251,16 @@ typedef struct block_job {
     size_t plane_bytes, planes_bytes; /* one plane of a block, and the planes that are not direct */
 } block_job;
 
+/* An operand of halves becomes one of f32 at `to`: lines along its rows, or columns where these are contiguous. */
+static void widen(fac_gemm_operand *x, int64_t rows, int64_t cols, fac_dtype d, float *to) {
+    const bool by_cols = x->rs == 1 && x->cs != 1;
+    int64_t lines = by_cols ? cols : rows, n = by_cols ? rows : cols;
+    const int64_t step = by_cols ? x->cs : x->rs, item_step = by_cols ? x->rs : x->cs, width = n;
+    if (item_step == 1 && step == n) n *= lines, lines = 1;
+    for (int64_t l = 0; l < lines; l++) fac__casts[FAC_F32][d](to + l * n, 1, at(x->data, l * step, d), item_step, n);
+    *x = (fac_gemm_operand){(const char *)to, by_cols ? 1 : width, by_cols ? width : 1, false};
+}
+
 static fac_status block_task(const block_job *job, int64_t task, char *room) {
     const fac_gemm *g = job->g;
     int64_t per = job->rows * job->cols, batch = task / per;
@@ -275,11 +285,9 @@ static fac_status block_task(const block_job *job, int64_t task, char *room) {
     }
     p.scratch = room + job->planes_bytes;
     if (job->widens) {
-        float *a = (float *)(void *)(room + job->planes_bytes + job->kernel_bytes), *b = a + p.m * p.k;
-        fac__casts[FAC_F32][g->dtype](a, 1, p.a.data, 1, p.m * p.k);
-        fac__casts[FAC_F32][g->dtype](b, 1, p.b.data, 1, p.k * p.n);
-        p.a.data = (const char *)a;
-        p.b.data = (const char *)b;
+        float *a = (float *)(void *)(room + job->planes_bytes + job->kernel_bytes);
+        widen(&p.a, p.m, p.k, g->dtype, a);
+        widen(&p.b, p.k, p.n, g->dtype, a + p.m * p.k);
         p.dtype = FAC_F32;
     }
     fac_status st = FAC_OK;
@@ -371,15 +379,16 @@ static bool use_library(const fac_gemm *g, int64_t *mb, int64_t *nb) {
     return !bf16_block(g) && suits_library(g) && library_sides(g, mb, nb) >= LIBRARY_FEW;
 }
 
-/* Halves without gaps, of which each takes part in few products: converting them while they are packed would cost more than these. */
+/* Halves of which each takes part in few products, A's without gaps or column by column: converting them while they are packed would
+   cost more than these. */
 static bool suits_widening(const fac_gemm *g) {
-    return fac__is_half(g->dtype) && g->n <= NARROW && g->k <= NARROW_DEPTH && g->a.col == 1 && g->a.row == g->k &&
-           g->b.col == 1 && g->b.row == g->n && fac__scalar_f64(g->alpha) == 1;
+    return fac__is_half(g->dtype) && g->n <= NARROW && g->k <= NARROW_DEPTH &&
+           ((g->a.col == 1 && g->a.row == g->k) || g->a.row == 1) && fac__scalar_f64(g->alpha) == 1;
 }
 
 /* Few rows or columns, all of which lie along k: packing would cost more than sums over vectors. */
 static bool suits_dots(const fac_gemm *g) {
-    return (g->dtype == FAC_F32 || g->dtype == FAC_F64) &&
+    return (g->dtype == FAC_F32 || g->dtype == FAC_F64 || g->dtype == FAC_BF16) &&
            ((g->n <= DOT_COLUMNS && g->k >= DOT_DEPTH * g->n) || (g->m <= DOT_ROWS && g->k >= DOT_DEPTH * g->m)) &&
            g->a.col == 1 && g->b.row == 1 && g->b.col != 1 && fac__scalar_f64(g->alpha) == 1;
 }
@@ -394,7 +403,9 @@ static fac_status run_blocks(const fac_gemm *g) {
     if (!job.library) {
         job.widens = suits_widening(g) && g->n <= kern->nr_f32; /* in one block of columns */
         fac_gemm_block_fn *pairs = job.widens ? NULL : bf16_block(g);
-        job.block = pairs ? pairs : kern->dots && suits_dots(g) ? kern->dots : kern->block;
+        if (!job.widens && suits_dots(g))
+            job.block = g->dtype == FAC_BF16 ? FAC_ISA_PICK(fac__gemm_bf16_dots)() : kern->dots;
+        if (!job.block) job.block = pairs ? pairs : kern->block;
         packed_sides(g, kern, &job.mb, &job.nb);
         job.kernel_bytes = kern->scratch_bytes(job.mb, job.nb, g->k, g->dtype);
         if (job.widens) job.kernel_bytes = (size_t)fac__workspace_round((int64_t)job.kernel_bytes);

@@ -60,6 +60,8 @@ FAC_ISA_DECLARE(const fac_gemm_kernels *, fac__gemm_kernels, (void));
 /* As `block`, of k > 0, with no more scratch: of bf16 with an alpha of 1, or of f32 on factors rounded to bf16. NULL where the
    processor has no dot products of these. */
 FAC_ISA_DECLARE(fac_gemm_block_fn *, fac__gemm_bf16, (void));
+/* The same of bf16 where the rows of A and the columns of B lie along k: without packing. */
+FAC_ISA_DECLARE(fac_gemm_block_fn *, fac__gemm_bf16_dots, (void));
 
 /* As gemv_rows, of a bf16 x. NULL likewise. */
 typedef void fac_gemv_bf16_fn(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *x, float *y);

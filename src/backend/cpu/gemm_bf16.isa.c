@@ -333,9 +333,78 @@ static void rows(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uin
     }
 }
 
+/* ---- rows times columns that both lie along k -------------------------------------------------------------------------------- */
+
+enum { SIDE = 4 };
+/* sum[i * SIDE + j] = a's row i times b's row j, in vectors of sums of DOT elements; `rows` and `cols` are constants where this is inlined. */
+WITH_BF16 __attribute__((always_inline)) static inline void some_dots(const int rows, const int cols, int64_t k,
+                                                                      const uint16_t *a, int64_t lda, const uint16_t *b,
+                                                                      int64_t ldb, double *sum) {
+    for (int64_t p = 0; p < k; p += DOT) {
+        __m512 acc[SIDE][SIDE];
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < cols; j++) acc[i][j] = _mm512_setzero_ps();
+        for (int64_t at = p, end = fac__min(k, p + DOT); at < end; at += STEP) {
+            const __mmask32 in = end - at >= STEP ? ~(__mmask32)0 : ((__mmask32)1 << (end - at)) - 1;
+            __m512bh y[SIDE];
+#pragma GCC unroll 4
+            for (int j = 0; j < cols; j++) y[j] = (__m512bh)_mm512_maskz_loadu_epi16(in, b + j * ldb + at);
+#pragma GCC unroll 4
+            for (int i = 0; i < rows; i++) {
+                const __m512bh x = (__m512bh)_mm512_maskz_loadu_epi16(in, a + i * lda + at);
+#pragma GCC unroll 4
+                for (int j = 0; j < cols; j++) acc[i][j] = _mm512_dpbf16_ps(acc[i][j], x, y[j]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < cols; j++)
+                sum[i * SIDE + j] = (p ? sum[i * SIDE + j] : 0) + (double)_mm512_reduce_add_ps(acc[i][j]);
+    }
+}
+
+WITH_BF16 static void dots_tile(int rows, int cols, int64_t k, const uint16_t *a, int64_t lda, const uint16_t *b,
+                                int64_t ldb, double *sum) {
+    if (rows == SIDE && cols == SIDE) {
+        some_dots(SIDE, SIDE, k, a, lda, b, ldb, sum);
+        return;
+    }
+    if (cols == SIDE) {
+        for (int i = 0; i < rows; i++) some_dots(1, SIDE, k, a + i * lda, lda, b, ldb, sum + i * SIDE);
+        return;
+    }
+    for (int j = 0; j < cols; j++) {
+        if (rows == SIDE) some_dots(SIDE, 1, k, a, lda, b + j * ldb, ldb, sum + j);
+        for (int i = 0; rows < SIDE && i < rows; i++)
+            some_dots(1, 1, k, a + i * lda, lda, b + j * ldb, ldb, sum + i * SIDE + j);
+    }
+}
+
+/* Tiles in an order in which what is few stays in the cache. */
+static void dots(const fac_gemm_block *g) {
+    const int64_t down = fac__div_up(g->m, SIDE), across = fac__div_up(g->n, SIDE);
+    for (int64_t t = 0; t < down * across; t++) {
+        const int64_t i = (down < across ? t % down : t / across) * SIDE,
+                      j = (down < across ? t / down : t % across) * SIDE;
+        const int rows = (int)fac__min(SIDE, g->m - i), cols = (int)fac__min(SIDE, g->n - j);
+        double sum[SIDE * SIDE];
+        dots_tile(rows, cols, g->k, (const uint16_t *)(const void *)element(g, &g->a, i, 0), g->a.rs,
+                  (const uint16_t *)(const void *)element(g, &g->b, 0, j), g->b.cs, sum);
+        for (int r = 0; r < rows; r++)
+            for (int c = 0; c < cols; c++) {
+                const float *from = g->from ? (const float *)g->from + (i + r) * g->ldf + j + c : NULL;
+                ((float *)g->c)[(i + r) * g->ldc + j + c] = (from ? *from : 0) + (float)sum[r * SIDE + c];
+            }
+    }
+}
+
+fac_gemm_block_fn *FAC_ISA_NAME(fac__gemm_bf16_dots)(void) { return fac__cpu_bf16 ? dots : NULL; }
 fac_gemm_block_fn *FAC_ISA_NAME(fac__gemm_bf16)(void) { return fac__cpu_bf16 ? block : NULL; }
 fac_gemv_bf16_fn *FAC_ISA_NAME(fac__gemv_bf16)(void) { return fac__cpu_bf16 ? rows : NULL; }
 #else
 fac_gemm_block_fn *FAC_ISA_NAME(fac__gemm_bf16)(void) { return NULL; }
+fac_gemm_block_fn *FAC_ISA_NAME(fac__gemm_bf16_dots)(void) { return NULL; }
 fac_gemv_bf16_fn *FAC_ISA_NAME(fac__gemv_bf16)(void) { return NULL; }
 #endif

@@ -304,6 +304,28 @@ static fac_tensor *extreme_terms(const terms *t, const char *reduce) {
     return fac__s_masked_fill_Scalar(term, fac__s_logical_not(there), fac_scalar_i_(0));
 }
 
+static fac_tensor *extremes(fac_tensor *sparse, fac_tensor *dense, const char *reduce) {
+    terms t = {0};
+    FAC_TRY_NULL(terms_of(sparse, dense, &t));
+    return t.z ? extreme_terms(&t, reduce) : fac__s_mm(sparse, dense); /* zeros */
+}
+
+/* The kernel of extremes by other operators. */
+fac_status spmm_extremes_explicit(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices,
+                                  fac_tensor *values, fac_tensor *dense, bool largest, fac_tensor **out) {
+    (void)c;
+    FAC_SPARSE_KERNEL;
+    FAC_TRY(fac__sparse_check_spmm(crow_indices, col_indices, values, dense));
+    FAC_CHECK(values->ndim == 1, FAC_ERR_SHAPE, "extremes are of single elements, but got blocks of sizes %s",
+              FAC_SHAPE_TEXT(values));
+    const fac_ints sizes = FAC_INTS(crow_indices->numel - 1, dense->sizes[0]);
+    if (dense->device.type == FAC_META)
+        return fac__give(
+            out, fac__sparse_zeros(FAC_INTS(sizes.v[0], dense->sizes[1]), fac__sparse_dtype(dense), dense->device));
+    fac_tensor *csr = fac__sparse_compressed(FAC_SPARSE_CSR, sizes, crow_indices, col_indices, values);
+    return fac__give(out, csr ? extremes(csr, dense, largest ? "amax" : "amin") : NULL);
+}
+
 /* Sums are divided in float32 where they are of halves, and rounded once. */
 static fac_tensor *means(fac_tensor *sparse, fac_tensor *dense) {
     const fac_dtype d = fac__sparse_dtype(dense);
@@ -334,19 +356,17 @@ fac_status sparse_mm_reduce_composite(const fac_call_info *c, fac_tensor *sparse
                                       fac_tensor **out) {
     (void)c;
     FAC_SCOPE(s);
-    terms t = {0};
     FAC_TRY(check_reduced(sparse, dense, reduce));
     if (strcmp(reduce, "mean") == 0) return fac__give(out, means(sparse, dense));
     if (strcmp(reduce, "sum") == 0) return fac__c_mm(sparse, dense, out);
     const fac_sparse *parts = fac__sparse_of(sparse);
     if (!fac__wants_derivative(sparse) && !fac__wants_derivative(dense) && fac__may_write(parts->values, dense)) {
-        const fac_sparse_rows rows = {parts->indices, parts->plain, parts->values};
-        fac_tensor *here = fac__sparse_host_extremes(rows, dense, strcmp(reduce, "amax") == 0);
-        if (here || fac_error()) return fac__give(out, here);
+        const bool halves = fac__is_half(fac__sparse_dtype(dense));
+        if (!halves && fac__sparse_on_host(parts->values) && fac__sparse_on_host(dense))
+            return fac__c__spmm_extremes(fac__sparse_long(parts->indices), fac__sparse_long(parts->plain),
+                                         parts->values, dense, strcmp(reduce, "amax") == 0, out);
     }
-    FAC_TRY(terms_of(sparse, dense, &t));
-    if (t.z == 0) return fac__c_mm(sparse, dense, out); /* zeros */
-    return fac__give(out, extreme_terms(&t, reduce));
+    return fac__give(out, extremes(sparse, dense, reduce));
 }
 
 fac_status sparse_addmm_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2,

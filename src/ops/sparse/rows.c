@@ -2,10 +2,6 @@
    bits say which columns it has, and words of bits say which words have some, so that a row is read out in order without a look at
    columns that it has not. Each number is the sum of its terms in the order of the first row's elements, from zero. */
 #include "ops/sparse/host.h"
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-#include <math.h>
 
 /* An empty row: numbers, bits, and for rows of more than 64 words the bits of words that have some. */
 typedef struct gathering {
@@ -228,62 +224,9 @@ fac_tensor *fac__sparse_host_add(fac_tensor *dense, fac_sparse_rows rows) {
 
 /* ---- extremes of terms --------------------------------------------------------------------------------------------------- */
 
-/* a where it is the larger one, else b; which is b where either is NaN. */
-#ifdef __SSE2__
-#define LARGER_f32(a, b) ((vector_f32)_mm_max_ps((__m128)(a), (__m128)(b)))
-#define LARGER_f64(a, b) ((vector_f64)_mm_max_pd((__m128d)(a), (__m128d)(b)))
-#else
-#define LARGER(S, a, b) ((vector_##S)(((bits_##S)(a) & ((a) > (b))) | ((bits_##S)(b) & ~((a) > (b)))))
-#define LARGER_f32(a, b) LARGER(f32, a, b)
-#define LARGER_f64(a, b) LARGER(f64, a, b)
-#endif
-
-/* The largest of `sign` times a row's terms, four vectors of columns at a time, times `sign`; NaN where a term is. Of no terms 0. */
-#define EXTREMES(S, T, I)                                                                                       \
-    typedef I bits_##S __attribute__((vector_size(16)));                                                        \
-    static void strip_##S(const int64_t *column, const T *values, int64_t n, const T *dense, int64_t p, T sign, \
-                          T *out) {                                                                             \
-        enum { LANES = 16 / sizeof(T) };                                                                        \
-        const vector_##S least = (vector_##S){0} - (T)INFINITY;                                                 \
-        vector_##S most[4] = {least, least, least, least};                                                      \
-        bits_##S nan[4] = {{0}};                                                                                \
-        for (int64_t k = 0; k < n; k++) {                                                                       \
-            const T value = sign * values[k];                                                                   \
-            const vector_##S *x = (const vector_##S *)(dense + column[k] * p);                                  \
-            _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) {                                               \
-                const vector_##S term = x[v] * value;                                                           \
-                nan[v] |= (bits_##S)(term != term);                                                             \
-                most[v] = LARGER_##S(term, most[v]);                                                            \
-            }                                                                                                   \
-        }                                                                                                       \
-        for (int v = 0; v < 4; v++)                                                                             \
-            *(vector_##S *)(out + v * LANES) = (vector_##S)((bits_##S)(most[v] * sign) | nan[v]);               \
-    }                                                                                                           \
-    static void extremes_##S(const int64_t *begin, const int64_t *column, const void *values, int64_t n,        \
-                             const void *dense, int64_t p, int sign, void *out) {                               \
-        enum { WIDTH = 64 / sizeof(T) };                                                                        \
-        for (int64_t i = 0; i < n; i++) {                                                                       \
-            const int64_t z = begin[i + 1] - begin[i], *c = column + begin[i];                                  \
-            const T *v = (const T *)values + begin[i], *x = dense;                                              \
-            T *to = (T *)out + i * p;                                                                           \
-            int64_t j = 0;                                                                                      \
-            if (z == 0) memset(to, 0, (size_t)p * sizeof(T)), j = p;                                            \
-            for (; j + WIDTH <= p; j += WIDTH) strip_##S(c, v, z, x + j, p, (T)sign, to + j);                   \
-            for (; j < p; j++) {                                                                                \
-                T most = -(T)INFINITY;                                                                          \
-                for (int64_t k = 0; k < z; k++) {                                                               \
-                    const T term = (T)sign * v[k] * x[c[k] * p + j];                                            \
-                    most = term > most || term != term ? term : most;                                           \
-                }                                                                                               \
-                to[j] = most * (T)sign;                                                                         \
-            }                                                                                                   \
-        }                                                                                                       \
-    }
-EXTREMES(f32, float, int32_t)
-EXTREMES(f64, double, int64_t)
-
 /* The number within the row, which has at least one element, of the one that gives the best term, four vectors of columns at a time. */
 #define WINNERS(S, T, I)                                                                                        \
+    typedef I bits_##S __attribute__((vector_size(16)));                                                        \
     static void strip_winners_##S(const int64_t *column, const T *values, int64_t n, const T *dense, int64_t p, \
                                   T sign, I *out) {                                                             \
         enum { LANES = 16 / sizeof(T) };                                                                        \
@@ -331,37 +274,15 @@ EXTREMES(f64, double, int64_t)
 WINNERS(f32, float, int32_t)
 WINNERS(f64, double, int64_t)
 
-/* What both of the following read: n rows of elements whose columns are checked. */
-typedef struct met_rows {
-    int64_t n, p;
-    const int64_t *begin, *column;
-} met_rows;
-
-static bool meet(fac_sparse_rows *rows, fac_tensor **dense, met_rows *m) {
-    if (!*dense || !rows->values || !operands(dense, &rows->values)) return false;
-    *m = (met_rows){.n = rows->begin->numel - 1, .p = (*dense)->sizes[1]};
-    m->begin = fac__sparse_host_numbers(&rows->begin);
-    m->column = m->begin ? fac__sparse_host_numbers(&rows->columns) : NULL;
-    return m->column &&
-           fac__sparse_host_check(m->begin, m->n, m->column, rows->values->numel, (*dense)->sizes[0]) == FAC_OK;
-}
-
 fac_tensor *fac__sparse_host_winners(fac_sparse_rows rows, fac_tensor *dense, bool largest) {
-    met_rows m;
-    if (!meet(&rows, &dense, &m) || rows.values->numel > INT32_MAX) return NULL;
-    fac_tensor *out = fac__sparse_host_empty(FAC_INTS(m.n, m.p), FAC_I64);
+    if (!dense || !rows.values || !operands(&dense, &rows.values) || rows.values->numel > INT32_MAX) return NULL;
+    const int64_t n = rows.begin->numel - 1, p = dense->sizes[1], *begin = fac__sparse_host_numbers(&rows.begin),
+                  *column = begin ? fac__sparse_host_numbers(&rows.columns) : NULL;
+    if (!column) return NULL;
+    FAC_TRY_NULL(fac__sparse_host_check(begin, n, column, rows.values->numel, dense->sizes[0]));
+    fac_tensor *out = fac__sparse_host_empty(FAC_INTS(n, p), FAC_I64);
     if (out && out->numel)
-        (dense->dtype == FAC_F32 ? winners_f32 : winners_f64)(m.begin, m.column, fac__data(rows.values), m.n,
-                                                              fac__data(dense), m.p, largest ? 1 : -1, fac__data(out));
-    return out;
-}
-
-fac_tensor *fac__sparse_host_extremes(fac_sparse_rows rows, fac_tensor *dense, bool largest) {
-    met_rows m;
-    if (!meet(&rows, &dense, &m)) return NULL;
-    fac_tensor *out = fac__sparse_host_empty(FAC_INTS(m.n, m.p), fac__sparse_dtype(dense));
-    if (out && out->numel)
-        (dense->dtype == FAC_F32 ? extremes_f32 : extremes_f64)(
-            m.begin, m.column, fac__data(rows.values), m.n, fac__data(dense), m.p, largest ? 1 : -1, fac__data(out));
+        (dense->dtype == FAC_F32 ? winners_f32 : winners_f64)(begin, column, fac__data(rows.values), n,
+                                                              fac__data(dense), p, largest ? 1 : -1, fac__data(out));
     return out;
 }

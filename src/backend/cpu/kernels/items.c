@@ -108,6 +108,13 @@ static fac_status copy_rows_as_items(const fac_items_job *j) {
     return fac__items_copy_nest(&(fac_items_job){&nest, j->item * (size_t)j->nest->size[0], j->dst, j->src});
 }
 
+/* Elements of a chunk: of rows without gaps, whose bytes count, at least as many as of strided ones. */
+static int64_t copy_grain(const fac_items_job *j) {
+    const int64_t item = (int64_t)j->item;
+    const bool dense = fac__nest_step(j->nest, 0) == item && fac__nest_step(j->nest, 1) == item;
+    return dense && j->item < sizeof(float) ? FAC_GRAIN * (int64_t)sizeof(float) / item : FAC_GRAIN;
+}
+
 fac_status fac__items_copy_nest(const fac_items_job *j) {
     const fac_nest *nest = j->nest;
     if (rows_are_items(j)) return copy_rows_as_items(j);
@@ -116,7 +123,7 @@ fac_status fac__items_copy_nest(const fac_items_job *j) {
         return FAC_OK;
     }
     if (fac__is_transposition(j)) return fac__transpose(j);
-    return fac__parallel_for(0, nest->count, FAC_GRAIN, rows_stream(j) ? stream_range : copy_range,
+    return fac__parallel_for(0, nest->count, copy_grain(j), rows_stream(j) ? stream_range : copy_range,
                              (void *)(uintptr_t)j);
 }
 

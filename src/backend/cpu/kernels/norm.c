@@ -1,6 +1,7 @@
 /* Layer norm and RMS norm over rows of the last dimensions, and their gradients. Rows are independent and split over
-   threads; the gradients of weight and bias are summed over fixed groups of rows whose results are added in order. Layer
-   norm: y = (x - mean) rstd w + b. RMS norm is the same without mean and bias. Computes in float for 16-bit types. */
+   threads; the gradients of weight and bias are summed over fixed groups of rows whose results are added in order; of a few
+   long rows, pieces are the tasks. Layer norm: y = (x - mean) rstd w + b. RMS norm is the same without mean and bias.
+   Computes in float for 16-bit types. */
 #include "backend/cpu/kernels/norm.h"
 #include "backend/cpu/kernels/fold.h"
 #include "backend/cpu/parallel.h"
@@ -287,8 +288,103 @@ static fac_status run_groups(job *j, fac_tensor *dw, fac_tensor *db) {
     return st;
 }
 
+/* ---- a few long rows backward: cut along the rows, which are read twice ----------------------------------------------- */
+
+enum { LONG_PIECE = 2048, LONG_PIECES = 8 };
+typedef struct long_rows {
+    const job *j;
+    int64_t pieces;    /* of a row */
+    double (*sums)[2]; /* [rows][pieces]: of fac__norm_sums */
+    fac_rows dw, db;   /* of one row */
+} long_rows;
+
+/* Whether all rows are one group, and long. */
+static bool are_long(const job *j) {
+    return j->rows <= fac__rows_per_part(j->rows) && j->n >= LONG_PIECES * LONG_PIECE;
+}
+
+/* Elements [at, at + n) of row i, as a row. */
+static fac_rows part_of(const fac_rows *r, int64_t i, int64_t at, int64_t n) {
+    fac_rows part = *r;
+    part.n = n;
+    if (r->data) part.data += (i * r->n + at) * fac__dtype_size(r->dtype);
+    return part;
+}
+static const void *read_part(const fac_rows *r, int64_t i, int64_t at, int64_t n, void *buffer) {
+    const fac_rows part = part_of(r, i, at, n);
+    return fac__rows_read(&part, 0, buffer);
+}
+static void *piece_in(const job *j, void *room, int which) { return fac__acc_at(j->kind, room, which * LONG_PIECE); }
+
+static fac_status long_sums(void *ctx, int64_t begin, int64_t end, void *room) {
+    const long_rows *l = ctx;
+    const job *j = l->j;
+    for (int64_t t = begin; t < end; t++) {
+        const int64_t i = t / l->pieces, at = t % l->pieces * LONG_PIECE, n = fac__min(LONG_PIECE, j->n - at);
+        fac__norm_sums(j->kind, read_part(&j->dy, i, at, n, piece_in(j, room, 0)),
+                       read_part(&j->x, i, at, n, piece_in(j, room, 1)), stat_get(&j->mean, i), stat_get(&j->rstd, i),
+                       read_part(&j->w, 0, at, n, piece_in(j, room, 2)), n, l->sums[t]);
+    }
+    return FAC_OK;
+}
+
+/* The pieces' sums of each row, in order, become the first one's: they are divided by n. */
+static void add_long_sums(const long_rows *l) {
+    const double n = (double)l->j->n;
+    for (int64_t i = 0; i < l->j->rows; i++) {
+        double(*s)[2] = l->sums + i * l->pieces;
+        for (int64_t p = 1; p < l->pieces; p++) s[0][0] += s[p][0], s[0][1] += s[p][1];
+        s[0][0] = l->j->centred ? s[0][0] / n : 0;
+        s[0][1] /= n;
+    }
+}
+
+/* Pieces of all rows: what the parameters get is summed over these at once. */
+static fac_status long_pieces(void *ctx, int64_t begin, int64_t end, void *room) {
+    const long_rows *l = ctx;
+    const job *j = l->j;
+    for (int64_t p = begin; p < end; p++) {
+        const int64_t at = p * LONG_PIECE, n = fac__min(LONG_PIECE, j->n - at);
+        const void *w = read_part(&j->w, 0, at, n, piece_in(j, room, 2));
+        void *dw = l->dw.data ? piece_in(j, room, 4) : NULL, *db = l->db.data ? piece_in(j, room, 5) : NULL;
+        memset(piece_in(j, room, 4), 0, 2 * LONG_PIECE * fac__acc_size(j->kind));
+        for (int64_t i = 0; i < j->rows; i++) {
+            const double mean = stat_get(&j->mean, i), rstd = stat_get(&j->rstd, i), *sums = l->sums[i * l->pieces];
+            const void *dy = read_part(&j->dy, i, at, n, piece_in(j, room, 0)),
+                       *x = read_part(&j->x, i, at, n, piece_in(j, room, 1));
+            if (dw || db) fac__norm_params(j->kind, dy, x, mean, rstd, dw, db, n);
+            if (!j->dx.data) continue;
+            const fac_rows out = part_of(&j->dx, i, at, n);
+            void *dx = fac__rows_place(&out, 0, piece_in(j, room, 3));
+            fac__norm_back(j->kind, dy, x, mean, rstd, w, sums[0], sums[1], dx, n);
+            fac__rows_put(&out, 0, dx);
+        }
+        if (dw) fac__tile_store(j->kind, dw, part_of(&l->dw, 0, at, n).data, l->dw.dtype, 1, n);
+        if (db) fac__tile_store(j->kind, db, part_of(&l->db, 0, at, n).data, l->db.dtype, 1, n);
+    }
+    return FAC_OK;
+}
+
+static fac_status run_long(const job *j, fac_tensor *dw, fac_tensor *db) {
+    long_rows l = {.j = j, .pieces = fac__div_up(j->n, LONG_PIECE)};
+    const int64_t piece = LONG_PIECE * (int64_t)fac__acc_size(j->kind), each = fac__grain(FAC_GRAIN / 2, LONG_PIECE);
+    fac_workspace sums;
+    if (dw) l.dw = (fac_rows){.data = fac__data(dw), .dtype = (fac_dtype)dw->dtype, .kind = j->kind, .n = j->n};
+    if (db) l.db = (fac_rows){.data = fac__data(db), .dtype = (fac_dtype)db->dtype, .kind = j->kind, .n = j->n};
+    FAC_TRY(fac__workspace_take(j->rows * l.pieces * (int64_t)sizeof *l.sums, &sums));
+    l.sums = (double(*)[2])(void *)sums.at;
+    fac_status st = FAC_OK;
+    if (j->dx.data) st = fac__parallel_for_scratch(0, j->rows * l.pieces, each, 3 * piece, long_sums, &l);
+    if (st == FAC_OK && j->dx.data) add_long_sums(&l);
+    if (st == FAC_OK)
+        st = fac__parallel_for_scratch(0, l.pieces, fac__grain(each, j->rows), 6 * piece, long_pieces, &l);
+    fac__workspace_give(sums);
+    return st;
+}
+
 static fac_status run_backward(job *j, fac_tensor *dw, fac_tensor *db) {
     fac_workspace owned;
+    if (are_long(j)) return run_long(j, dw, db);
     FAC_TRY(parameter_row(&j->w, &j->w_row, &owned));
     fac_status st = run_groups(j, dw, db);
     fac__workspace_give(owned);

@@ -18,19 +18,36 @@ static fac_pool_window window_of(const fac_pool_last *j) {
     return w;
 }
 
-/* Moves the window to output position o; what it is divided by, if means are wanted. */
-static int64_t place(const fac_pool_last *j, int64_t o, fac_pool_window *w) {
+/* A window, and what is known of all windows of its row of results, the first of which is at `first`. */
+typedef struct spot {
+    fac_pool_window w;
+    int64_t first, padded, clipped;
+} spot;
+
+static spot spot_of(const fac_pool_last *j) { return (spot){.w = window_of(j), .first = -j->p.out[2]}; }
+
+/* Moves the window to position i of dimension d: counts are multiplied by its size there, with the padding and clipped. */
+static inline void move_along(const fac_pool_last *j, int d, int64_t i, fac_pool_window *w, int64_t *padded,
+                              int64_t *clipped) {
     const fac_pool *p = &j->p;
-    int64_t padded = 1, clipped = 1;
-    for (int d = FAC_POOL_DIMS - 1; d >= 0; d--) {
-        const int64_t n = p->out[d], before = n == 1 ? o : o / n; /* a division takes as long as a vector of channels */
-        fac__pool_window(p, d, o - before * n, &w->begin[d], &w->end[d]);
-        o = before;
-        padded *= fac__min(w->end[d], p->in[d] + (p->adaptive ? 0 : p->padding[d])) - w->begin[d];
-        if (w->begin[d] < 0) w->begin[d] += fac__div_up(-w->begin[d], w->step[d]) * w->step[d];
-        w->end[d] = fac__min(w->end[d], p->in[d]);
-        clipped *= fac__max(0, w->end[d] - w->begin[d]);
+    fac__pool_window(p, d, i, &w->begin[d], &w->end[d]);
+    *padded *= fac__min(w->end[d], p->in[d] + (p->adaptive ? 0 : p->padding[d])) - w->begin[d];
+    if (w->begin[d] < 0) w->begin[d] += fac__div_up(-w->begin[d], w->step[d]) * w->step[d];
+    w->end[d] = fac__min(w->end[d], p->in[d]);
+    *clipped *= fac__max(0, w->end[d] - w->begin[d]);
+}
+
+/* Moves the window to output position o; what it is divided by, if means are wanted. A division takes as long as a vector of channels. */
+static int64_t place(const fac_pool_last *j, int64_t o, spot *s) {
+    const fac_pool *p = &j->p;
+    if (o < s->first || o - s->first >= p->out[2]) {
+        const int64_t row = o / p->out[2];
+        s->first = row * p->out[2], s->padded = s->clipped = 1;
+        move_along(j, 1, row % p->out[1], &s->w, &s->padded, &s->clipped);
+        move_along(j, 0, row / p->out[1], &s->w, &s->padded, &s->clipped);
     }
+    int64_t padded = s->padded, clipped = s->clipped;
+    move_along(j, 2, o - s->first, &s->w, &padded, &clipped);
     return j->divisor ? j->divisor : j->count_pad && !p->adaptive ? padded : clipped;
 }
 
@@ -43,17 +60,17 @@ static const char *image_at(const fac_pool_last *j, int64_t n, int64_t c) {
 static fac_status forward_range(void *ctx, int64_t begin, int64_t end) {
     const fac_pool_last *j = ctx;
     const int64_t blocks = fac__div_up(j->channels, FAC_POOL_BLOCK);
-    fac_pool_window w = window_of(j);
+    spot s = spot_of(j);
     int64_t o = begin / blocks, block = begin % blocks, number = o / j->p.out_count, place_in = o % j->p.out_count;
     for (int64_t t = begin; t < end; t++) {
         const int64_t c = block * FAC_POOL_BLOCK, n = fac__min(FAC_POOL_BLOCK, j->channels - c);
-        const int64_t divisor = place(j, place_in, &w), at = o * j->channels + c;
+        const int64_t divisor = place(j, place_in, &s), at = o * j->channels + c;
         const void *image = image_at(j, number, c);
         char *to = (char *)j->to + (size_t)at * fac__dtype_size(j->dtype);
         if (j->indices)
-            FAC_ISA_PICK(fac__pool_last_max)(&w, image, to, j->indices + at, n);
+            FAC_ISA_PICK(fac__pool_last_max)(&s.w, image, to, j->indices + at, n);
         else
-            FAC_ISA_PICK(fac__pool_last_mean)(&w, image, divisor, to, n);
+            FAC_ISA_PICK(fac__pool_last_mean)(&s.w, image, divisor, to, n);
         if (++block < blocks) continue;
         block = 0, o++;
         if (++place_in == j->p.out_count) place_in = 0, number++;
@@ -95,8 +112,9 @@ static void add_maxima(const fac_pool_last *j, int64_t image, int64_t c, int64_t
 
 /* Sums are made in the image itself, or in `room`, in FAC_POOL_BLOCK channels at a time. */
 static void add_means(const fac_pool_last *j, int64_t image, int64_t c, int64_t n, char *to, void *room) {
-    fac_pool_window w = window_of(j);
-    const size_t size = fac__acc_size(w.kind);
+    spot s = spot_of(j);
+    const fac_pool_window *w = &s.w;
+    const size_t size = fac__acc_size(w->kind);
     const int64_t step = room ? n : j->channels;
     char *sums = room ? room : to;
     if (room)
@@ -104,12 +122,12 @@ static void add_means(const fac_pool_last *j, int64_t image, int64_t c, int64_t 
     else
         clear(j, to, n);
     for (int64_t o = 0; o < j->p.out_count; o++) {
-        const int64_t divisor = place(j, o, &w), at = (image * j->p.out_count + o) * j->channels + c;
+        const int64_t divisor = place(j, o, &s), at = (image * j->p.out_count + o) * j->channels + c;
         for (int64_t k = 0; k < n; k += FAC_POOL_BLOCK) FAC_ISA_PICK(fac__pool_last_spread)
-        (&w, grad_at(j, at + k), divisor, sums + (size_t)k * size, step, fac__min(FAC_POOL_BLOCK, n - k));
+        (w, grad_at(j, at + k), divisor, sums + (size_t)k * size, step, fac__min(FAC_POOL_BLOCK, n - k));
     }
     for (int64_t i = 0; room && i < j->p.in_count; i++)
-        fac__tile_store(w.kind, sums + (size_t)(i * n) * size,
+        fac__tile_store(w->kind, sums + (size_t)(i * n) * size,
                         to + (size_t)(i * j->channels) * fac__dtype_size(j->dtype), j->dtype, 1, n);
 }
 

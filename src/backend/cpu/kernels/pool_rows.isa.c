@@ -2,50 +2,58 @@
 #include "backend/cpu/kernels/pool_rows.h"
 #include "backend/cpu/simd.h"
 
-typedef int32_t places_f32 __attribute__((vector_size(FAC_VECTOR_BYTES)));
-typedef int64_t places_f64 __attribute__((vector_size(FAC_VECTOR_BYTES)));
-
-#if FAC_VECTOR_BYTES == 64
-#define PICK_f32(a, b, i)                                                                                        \
+/* Every second element of two vectors, from element i on. */
+#define PICK_2(a, b, i) __builtin_shufflevector(a, b, i, i + 2)
+#define PICK_4(a, b, i) __builtin_shufflevector(a, b, i, i + 2, i + 4, i + 6)
+#define PICK_8(a, b, i) __builtin_shufflevector(a, b, i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14)
+#define PICK_16(a, b, i)                                                                                         \
     __builtin_shufflevector(a, b, i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14, i + 16, i + 18, i + 20, \
                             i + 22, i + 24, i + 26, i + 28, i + 30)
-#define PICK_f64(a, b, i) __builtin_shufflevector(a, b, i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14)
-#elif FAC_VECTOR_BYTES == 32
-#define PICK_f32(a, b, i) __builtin_shufflevector(a, b, i, i + 2, i + 4, i + 6, i + 8, i + 10, i + 12, i + 14)
-#define PICK_f64(a, b, i) __builtin_shufflevector(a, b, i, i + 2, i + 4, i + 6)
-#else
-#define PICK_f32(a, b, i) __builtin_shufflevector(a, b, i, i + 2, i + 4, i + 6)
-#define PICK_f64(a, b, i) __builtin_shufflevector(a, b, i, i + 2)
-#endif
 
-#define MAX_PAIRS(SUF, T, INT, V)                                                                                      \
-    static inline void take_##SUF(fac_v##SUF v, places_##SUF at, fac_v##SUF *top, places_##SUF *best) {                \
-        const places_##SUF better = (v > *top) | ((v != v) & (*top == *top));                                          \
-        *top = (fac_v##SUF)(((places_##SUF)v & better) | ((places_##SUF) * top & ~better));                            \
+/* V windows at once from window i on. */
+#define SOME_PAIRS(SUF, T, INT, V)                                                                                     \
+    typedef T v##V##_##SUF __attribute__((vector_size(V * sizeof(T))));                                                \
+    typedef INT places_##V##_##SUF __attribute__((vector_size(V * sizeof(INT))));                                      \
+    typedef int64_t indices_##V##_##SUF __attribute__((vector_size(V * sizeof(int64_t)), aligned(8), may_alias));      \
+    static inline void take_##V##_##SUF(v##V##_##SUF v, places_##V##_##SUF at, v##V##_##SUF *top,                      \
+                                        places_##V##_##SUF *best) {                                                    \
+        const places_##V##_##SUF better = (v > *top) | ((v != v) & (*top == *top));                                    \
+        *top = (v##V##_##SUF)(((places_##V##_##SUF)v & better) | ((places_##V##_##SUF) * top & ~better));              \
         *best = (at & better) | (*best & ~better);                                                                     \
     }                                                                                                                  \
+    static inline __attribute__((always_inline)) void pairs_##V##_##SUF(const T *from, const int64_t *first, int rows, \
+                                                                        int64_t i, T *out, int64_t *to) {              \
+        v##V##_##SUF top = {0};                                                                                        \
+        places_##V##_##SUF two = {0}, best = {0};                                                                      \
+        for (int k = 0; k < V; k++) two[k] = 2 * k;                                                                    \
+        for (int r = 0; r < rows; r++) {                                                                               \
+            v##V##_##SUF a, b;                                                                                         \
+            memcpy(&a, from + first[r] + 2 * i, sizeof a);                                                             \
+            memcpy(&b, from + first[r] + 2 * i + V, sizeof b);                                                         \
+            const places_##V##_##SUF at = two + (INT)(first[r] + 2 * i);                                               \
+            const v##V##_##SUF even = PICK_##V(a, b, 0);                                                               \
+            if (r == 0)                                                                                                \
+                top = even, best = at;                                                                                 \
+            else                                                                                                       \
+                take_##V##_##SUF(even, at, &top, &best);                                                               \
+            take_##V##_##SUF(PICK_##V(a, b, 1), at + 1, &top, &best);                                                  \
+        }                                                                                                              \
+        memcpy(out + i, &top, sizeof top);                                                                             \
+        *(indices_##V##_##SUF *)(to + i) = __builtin_convertvector(best, indices_##V##_##SUF);                         \
+    }
+
+/* By vectors; what is left of a row is computed with some of the last vector's windows once more, or in a smaller vector. */
+#define BY_VECTORS(SUF, V)                                                                \
+    if (n >= V) {                                                                         \
+        for (; i + V <= n; i += V) pairs_##V##_##SUF(from, first, rows, i, out, indices); \
+        if (i < n) pairs_##V##_##SUF(from, first, rows, n - V, out, indices);             \
+        return;                                                                           \
+    }
+#define MAX_PAIRS(SUF, T, BODY)                                                                                        \
     void FAC_ISA_NAME(fac__max_pairs_##SUF)(const T *from, const int64_t *first, int rows, int64_t n, T *restrict out, \
                                             int64_t *restrict indices) {                                               \
-        places_##SUF two = {0};                                                                                        \
         int64_t i = 0;                                                                                                 \
-        for (int k = 0; k < V; k++) two[k] = 2 * k;                                                                    \
-        for (; i + V <= n; i += V) {                                                                                   \
-            fac_v##SUF top = {0};                                                                                      \
-            places_##SUF best = {0};                                                                                   \
-            for (int r = 0; r < rows; r++) {                                                                           \
-                const T *x = from + first[r] + 2 * i;                                                                  \
-                const fac_v##SUF a = fac_load_##SUF(x), b = fac_load_##SUF(x + V), even = PICK_##SUF(a, b, 0);         \
-                const places_##SUF at = two + (INT)(first[r] + 2 * i);                                                 \
-                if (r == 0)                                                                                            \
-                    top = even, best = at;                                                                             \
-                else                                                                                                   \
-                    take_##SUF(even, at, &top, &best);                                                                 \
-                take_##SUF(PICK_##SUF(a, b, 1), at + 1, &top, &best);                                                  \
-            }                                                                                                          \
-            fac_store_##SUF(out + i, top);                                                                             \
-            for (int k = 0; k < V; k++) indices[i + k] = best[k];                                                      \
-        }                                                                                                              \
-        for (; i < n; i++) {                                                                                           \
+        BODY for (; i < n; i++) {                                                                                      \
             int64_t best = first[0] + 2 * i;                                                                           \
             T top = from[best];                                                                                        \
             for (int r = 0; r < 2 * rows; r++) {                                                                       \
@@ -58,8 +66,24 @@ typedef int64_t places_f64 __attribute__((vector_size(FAC_VECTOR_BYTES)));
             indices[i] = best;                                                                                         \
         }                                                                                                              \
     }
-MAX_PAIRS(f32, float, int32_t, FAC_LANES_F32)
-MAX_PAIRS(f64, double, int64_t, FAC_LANES_F64)
+SOME_PAIRS(f32, float, int32_t, 4)
+SOME_PAIRS(f64, double, int64_t, 2)
+#if FAC_VECTOR_BYTES == 64
+SOME_PAIRS(f32, float, int32_t, 16)
+SOME_PAIRS(f32, float, int32_t, 8)
+SOME_PAIRS(f64, double, int64_t, 8)
+SOME_PAIRS(f64, double, int64_t, 4)
+MAX_PAIRS(f32, float, BY_VECTORS(f32, 16) BY_VECTORS(f32, 8) BY_VECTORS(f32, 4))
+MAX_PAIRS(f64, double, BY_VECTORS(f64, 8) BY_VECTORS(f64, 4) BY_VECTORS(f64, 2))
+#elif FAC_VECTOR_BYTES == 32
+SOME_PAIRS(f32, float, int32_t, 8)
+SOME_PAIRS(f64, double, int64_t, 4)
+MAX_PAIRS(f32, float, BY_VECTORS(f32, 8) BY_VECTORS(f32, 4))
+MAX_PAIRS(f64, double, BY_VECTORS(f64, 4) BY_VECTORS(f64, 2))
+#else
+MAX_PAIRS(f32, float, BY_VECTORS(f32, 4))
+MAX_PAIRS(f64, double, BY_VECTORS(f64, 2))
+#endif
 
 #if FAC_ISA_LEVEL >= 2
 /* Lanes of `in` take v, at `at`, if it is greater, a NaN, or the first. */

@@ -295,18 +295,38 @@ static fac_resample_type type_of(fac_dtype d) {
     return d == FAC_U8 ? FAC_RESAMPLE_U8 : d == FAC_F64 ? FAC_RESAMPLE_F64 : FAC_RESAMPLE_F32;
 }
 
-static fac_status run_sums(const fac_resample *p, bool backward, const fac_tensor *from, fac_tensor *to) {
-    const fac_dtype d = (fac_dtype)to->dtype;
+/* Sums of elements of type d. */
+static fac_status sum_all(const fac_resample *p, bool backward, fac_dtype d, const void *from, void *to) {
     job j = {.dtype = d, .type = type_of(d), .item = fac__dtype_size(d), .direct = !fac__is_half(d)};
     room unused;
     j.cell = j.direct ? j.item : sizeof(float);
     j.loops = &FAC_ISA_PICK(fac__resample_loops)[j.type];
-    j.from = fac__data(from), j.to = fac__data(to);
+    j.from = from, j.to = to;
     fac_status st = make_tables(&j, p, backward);
     if (st == FAC_OK)
         st = fac__parallel_for_scratch(0, j.planes * j.axis[0].rows * j.axis[1].rows, fac__grain(FAC_GRAIN, j.out_row),
                                        room_lay_out(&j, NULL, &unused), resample_rows, &j);
     job_free(&j);
+    return st;
+}
+
+/* Few halves in short rows are all converted at once: to do so for each row would be most of the work. */
+static bool are_few_halves(const fac_tensor *from, const fac_tensor *to) {
+    enum { FEW = 1 << 15, SHORT = 32 };
+    return fac__is_half((fac_dtype)to->dtype) && from->numel + to->numel <= FEW &&
+           fac__max(from->sizes[from->ndim - 1], to->sizes[to->ndim - 1]) <= SHORT;
+}
+
+static fac_status run_sums(const fac_resample *p, bool backward, const fac_tensor *from, fac_tensor *to) {
+    const fac_dtype d = (fac_dtype)to->dtype;
+    if (!are_few_halves(from, to)) return sum_all(p, backward, d, fac__data(from), fac__data(to));
+    fac_workspace wide;
+    FAC_TRY(fac__workspace_take((from->numel + to->numel) * (int64_t)sizeof(float), &wide));
+    float *x = (float *)(void *)wide.at, *y = x + from->numel;
+    fac__tile_load(FAC_ACC_F32, x, fac__data(from), d, 1, from->numel);
+    const fac_status st = sum_all(p, backward, FAC_F32, x, y);
+    if (st == FAC_OK) fac__tile_store(FAC_ACC_F32, y, fac__data(to), d, 1, to->numel);
+    fac__workspace_give(wide);
     return st;
 }
 

@@ -39,6 +39,21 @@ ROWS(u16, uint16_t)
 ROWS(u32, uint32_t)
 ROWS(u64, uint64_t)
 
+#define EXTREME_ROWS(suffix, name, sign)                                            \
+    static fac_status name##_rows_##suffix(void *ctx, int64_t begin, int64_t end) { \
+        FAC_ISA_PICK(fac__spmm_extremes_##suffix)(ctx, begin, end, sign);           \
+        return FAC_OK;                                                              \
+    }
+EXTREME_ROWS(f32, largest, 1)
+EXTREME_ROWS(f64, largest, 1)
+EXTREME_ROWS(f32, least, -1)
+EXTREME_ROWS(f64, least, -1)
+
+static fac_range_fn extreme_rows(int dtype, bool largest) {
+    if (dtype == FAC_F32) return largest ? largest_rows_f32 : least_rows_f32;
+    return dtype != FAC_F64 ? NULL : largest ? largest_rows_f64 : least_rows_f64;
+}
+
 static fac_range_fn rows_of_dtype(int dtype) {
     static const fac_range_fn table[FAC_DTYPE_COUNT] = {
         [FAC_F32] = rows_f32, [FAC_F64] = rows_f64, [FAC_C64] = rows_c64, [FAC_C128] = rows_c128, [FAC_U8] = rows_u8,
@@ -63,7 +78,8 @@ static fac_status row_major(fac_tensor *t, fac_tensor **out) {
     return fac__c_clone(t, FAC_CONTIGUOUS, out);
 }
 
-static fac_status run(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense, fac_tensor **out) {
+static fac_status run(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense, fac_range_fn fn,
+                      fac_tensor **out) {
     const bool blocks = values->ndim == 3;
     const int64_t rows = begin->numel - 1, z = columns->numel, none = 0;
     fac_spmm s = {.begin = fac__data(begin),
@@ -74,8 +90,8 @@ static fac_status run(fac_tensor *begin, fac_tensor *columns, fac_tensor *values
                   .height = blocks ? values->sizes[1] : 1,
                   .width = blocks ? values->sizes[2] : 1};
     const int64_t sizes[] = {fac__mul_or_max(rows, s.height), s.n};
-    const fac_range_fn fn = rows_of_dtype(dense->dtype);
-    FAC_CHECK(fn, FAC_ERR_DTYPE, "products of %s are computed in float32", fac_dtype_name((fac_dtype)dense->dtype));
+    FAC_CHECK(fn, FAC_ERR_DTYPE, "products and extremes of %s are computed in float32",
+              fac_dtype_name((fac_dtype)dense->dtype));
     FAC_TRY(check(&s, rows, z, dense->sizes[0] / s.width));
     FAC_TRY(fac__empty(sizes, 2, (fac_dtype)dense->dtype, dense->device, out));
     if (!(*out)->numel) return FAC_OK;
@@ -84,14 +100,30 @@ static fac_status run(fac_tensor *begin, fac_tensor *columns, fac_tensor *values
     return fac__parallel_for(0, rows, fac__grain(FAC_GRAIN, each), fn, &s);
 }
 
+/* fn: NULL where the dtype has none. */
+static fac_status run_row_major(fac_tensor *const *given, fac_range_fn fn, fac_tensor **out) {
+    fac_tensor *own[4] = {NULL};
+    fac_status st = FAC_OK;
+    for (int i = 0; i < 4 && st == FAC_OK; i++) st = row_major(given[i], &own[i]);
+    if (st == FAC_OK) st = run(own[0], own[1], own[2], own[3], fn, out);
+    for (int i = 0; i < 4; i++) fac__unref(own[i]);
+    return st;
+}
+
 fac_status spmm_cpu(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices, fac_tensor *values,
                     fac_tensor *dense, fac_tensor **out) {
     (void)c;
-    fac_tensor *given[] = {crow_indices, col_indices, values, dense}, *own[4] = {NULL};
     FAC_TRY(fac__sparse_check_spmm(crow_indices, col_indices, values, dense));
-    fac_status st = FAC_OK;
-    for (int i = 0; i < 4 && st == FAC_OK; i++) st = row_major(given[i], &own[i]);
-    if (st == FAC_OK) st = run(own[0], own[1], own[2], own[3], out);
-    for (int i = 0; i < 4; i++) fac__unref(own[i]);
-    return st;
+    return run_row_major((fac_tensor *const[]){crow_indices, col_indices, values, dense}, rows_of_dtype(dense->dtype),
+                         out);
+}
+
+fac_status spmm_extremes_cpu(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices,
+                             fac_tensor *values, fac_tensor *dense, bool largest, fac_tensor **out) {
+    (void)c;
+    FAC_TRY(fac__sparse_check_spmm(crow_indices, col_indices, values, dense));
+    FAC_CHECK(values->ndim == 1, FAC_ERR_SHAPE, "extremes are of single elements, but got blocks of sizes %s",
+              FAC_SHAPE_TEXT(values));
+    return run_row_major((fac_tensor *const[]){crow_indices, col_indices, values, dense},
+                         extreme_rows(dense->dtype, largest), out);
 }

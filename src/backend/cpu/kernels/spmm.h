@@ -15,6 +15,9 @@ typedef struct fac_spmm {
 /* Rows of blocks [first, last). */
 FAC_ISA_DECLARE(void, fac__spmm_f32, (const fac_spmm *s, int64_t first, int64_t last));
 FAC_ISA_DECLARE(void, fac__spmm_f64, (const fac_spmm *s, int64_t first, int64_t last));
+/* The same of single elements, whose terms' largest, or with sign -1 least, takes the place of the sum: NaN where one is, 0 without any. */
+FAC_ISA_DECLARE(void, fac__spmm_extremes_f32, (const fac_spmm *s, int64_t first, int64_t last, float sign));
+FAC_ISA_DECLARE(void, fac__spmm_extremes_f64, (const fac_spmm *s, int64_t first, int64_t last, double sign));
 /* Whether one of n indices is not in [0, size). */
 FAC_ISA_DECLARE(bool, fac__some_beyond, (const int64_t *index, int64_t n, int64_t size));
 

@@ -84,6 +84,64 @@ enum { SIDES = 8, TALL = 4, WIDE = FAC_ISA_LEVEL >= 2 ? 4 : 2 };
 SPMM(float, f32, FAC_LANES_F32)
 SPMM(double, f64, FAC_LANES_F64)
 
+/* a where it is the larger one, else b; which is b where either is NaN. */
+#if FAC_VECTOR_BYTES == 64
+#define LARGER_f32(a, b) ((fac_vf32)_mm512_max_ps((__m512)(a), (__m512)(b)))
+#define LARGER_f64(a, b) ((fac_vf64)_mm512_max_pd((__m512d)(a), (__m512d)(b)))
+#elif FAC_VECTOR_BYTES == 32
+#define LARGER_f32(a, b) ((fac_vf32)_mm256_max_ps((__m256)(a), (__m256)(b)))
+#define LARGER_f64(a, b) ((fac_vf64)_mm256_max_pd((__m256d)(a), (__m256d)(b)))
+#elif defined(__SSE2__)
+#define LARGER_f32(a, b) ((fac_vf32)_mm_max_ps((__m128)(a), (__m128)(b)))
+#define LARGER_f64(a, b) ((fac_vf64)_mm_max_pd((__m128d)(a), (__m128d)(b)))
+#else
+#define LARGER(S, a, b) ((fac_v##S)(((bits_##S)(a) & ((a) > (b))) | ((bits_##S)(b) & ~((a) > (b)))))
+#define LARGER_f32(a, b) LARGER(f32, a, b)
+#define LARGER_f64(a, b) LARGER(f64, a, b)
+#endif
+
+/* Vectors of columns at a time: the largest of `sign` times the terms, times `sign`. */
+#define EXTREMES(T, I, S, V)                                                                                          \
+    typedef I bits_##S __attribute__((vector_size(FAC_VECTOR_BYTES)));                                                \
+    static inline __attribute__((always_inline)) void strip_extremes_##S(                                             \
+        const int64_t *columns, const T *values, int64_t z, const T *dense, int64_t n, T sign, T *out, int vectors) { \
+        fac_v##S most[4];                                                                                             \
+        bits_##S nan[4] = {{0}};                                                                                      \
+        for (int v = 0; v < vectors; v++) most[v] = fac_splat_##S(-(T)__builtin_inff());                              \
+        for (int64_t k = 0; k < z; k++) {                                                                             \
+            const fac_v##S value = fac_splat_##S(sign * values[k]);                                                   \
+            for (int v = 0; v < vectors; v++) {                                                                       \
+                const fac_v##S term = fac_load_##S(dense + columns[k] * n + v * (V)) * value;                         \
+                nan[v] |= (bits_##S)(term != term);                                                                   \
+                most[v] = LARGER_##S(term, most[v]);                                                                  \
+            }                                                                                                         \
+        }                                                                                                             \
+        for (int v = 0; v < vectors; v++)                                                                             \
+            fac_store_##S(out + v * (V), (fac_v##S)((bits_##S)(most[v] * fac_splat_##S(sign)) | nan[v]));             \
+    }                                                                                                                 \
+    void FAC_ISA_NAME(fac__spmm_extremes_##S)(const fac_spmm *s, int64_t first, int64_t last, T sign) {               \
+        const int64_t n = s->n;                                                                                       \
+        for (int64_t i = first; i < last; i++) {                                                                      \
+            const int64_t *c = s->columns + s->begin[i], z = s->begin[i + 1] - s->begin[i];                           \
+            const T *v = (const T *)s->values + s->begin[i], *x = s->dense;                                           \
+            T *to = (T *)s->out + i * n;                                                                              \
+            int64_t j = 0;                                                                                            \
+            if (z == 0) memset(to, 0, (size_t)n * sizeof(T)), j = n;                                                  \
+            for (; j + 4 * (V) <= n; j += 4 * (V)) strip_extremes_##S(c, v, z, x + j, n, sign, to + j, 4);            \
+            for (; j + (V) <= n; j += (V)) strip_extremes_##S(c, v, z, x + j, n, sign, to + j, 1);                    \
+            for (; j < n; j++) {                                                                                      \
+                T most = -(T)__builtin_inff();                                                                        \
+                for (int64_t k = 0; k < z; k++) {                                                                     \
+                    const T term = sign * v[k] * x[c[k] * n + j];                                                     \
+                    most = term > most || term != term ? term : most;                                                 \
+                }                                                                                                     \
+                to[j] = most * sign;                                                                                  \
+            }                                                                                                         \
+        }                                                                                                             \
+    }
+EXTREMES(float, int32_t, f32, FAC_LANES_F32)
+EXTREMES(double, int64_t, f64, FAC_LANES_F64)
+
 bool FAC_ISA_NAME(fac__some_beyond)(const int64_t *index, int64_t n, int64_t size) {
     int64_t bad = 0;
     for (int64_t i = 0; i < n; i++) bad |= (index[i] < 0) | (index[i] >= size);
