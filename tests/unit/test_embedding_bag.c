@@ -33,8 +33,8 @@ static void bags_are_sums_means_and_maxima(void **state) {
         for (int mode = SUM; mode <= MAX; mode++)
             for (int64_t padding = -1; padding < 4; padding += 2) {
                 FAC_SCOPE(s);
-                static const int64_t widths[] = {1, 70, 300};
-                for (int k = 0; k < 3; k++) {
+                static const int64_t widths[] = {1, 4, 8, 15, 16, 27, 32, 70, 300};
+                for (size_t k = 0; k < FAC_COUNT(widths); k++) {
                     fac_tensor *low = random_of(dtypes[d], FAC_INTS(ROWS, widths[k])),
                                *weight = fac_to_dtype(low, FAC_F64);
                     fac_tensor *scale = mode == SUM ? random_of(dtypes[d], FAC_INTS(N)) : NULL, *want[BAGS];

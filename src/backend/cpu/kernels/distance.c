@@ -282,7 +282,10 @@ static pair_block load_pairs(const distances *j, pair_values v, int64_t at, int6
         }
         return (pair_block){to, BACK_ROWS};
     }
-    for (int64_t c = 0; c < cols; c++) cast(turn + c * BACK_POINTS * item, 1, src + c * v.col * from, 1, rows);
+    for (int64_t c = 0; c < cols; c++) {
+        __builtin_prefetch(src + (c + BACK_ROWS) * v.col * from); /* of the next block: the hardware does not guess */
+        cast(turn + c * BACK_POINTS * item, 1, src + c * v.col * from, 1, rows);
+    }
     if (j->wide)
         FAC_ISA_PICK(fac__transpose_8)(to, BACK_ROWS * item, turn, BACK_POINTS * item, rows, cols);
     else

@@ -132,15 +132,14 @@ static fac_status open_bags(bags *b, fac_tensor *weight, fac_tensor *indices, fa
 
 /* The bag of each index, -1 after the last one, and how many of a bag's indices count. */
 static void number_bags(const bags *b, int64_t *bag_of, int64_t *size) {
-    for (int64_t i = 0; i < b->n; i++) bag_of[i] = -1;
     for (int64_t g = 0; g < b->count; g++) {
-        int64_t counted = 0;
-        for (int64_t i = b->start[g]; i < b->start[g + 1]; i++) {
-            bag_of[i] = g;
-            counted += b->indices[i] != b->padding;
-        }
-        size[g] = counted;
+        const int64_t begin = b->start[g], end = b->start[g + 1];
+        int64_t padding = 0;
+        for (int64_t i = begin; i < end; i++) bag_of[i] = g;
+        for (int64_t i = begin; i < end && b->padding >= 0; i++) padding += b->indices[i] == b->padding;
+        size[g] = end - begin - padding;
     }
+    for (int64_t i = b->count ? b->start[b->count] : 0; i < b->n; i++) bag_of[i] = -1;
 }
 
 typedef struct max_job {
