@@ -42,6 +42,8 @@ typedef enum { FAC_ISA_DEFAULT, FAC_ISA_AVX2, FAC_ISA_AVX512 } fac_isa;
 #define FAC_ISA_PICK(f) (f##_default)
 #endif
 
+#define FAC_CACHE_LINE 64 /* bytes, taken to be so by what fetches lines ahead */
+
 /* Set once by fac__cpu_init: the level, and whether the maker is Intel, for choices that were measured. */
 extern fac_isa fac__cpu_isa;
 extern bool fac__cpu_intel;

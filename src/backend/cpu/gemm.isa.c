@@ -55,7 +55,6 @@ static inline fac_hf64 fac_fma_h64(fac_hf64 a, fac_hf64 b, fac_hf64 c) {
 /* Lines of memory that are wanted soon: `rows` rows of `lines` lines, `gap` bytes between them. A tile fetches one of them at each step of
    its depth, or at every fourth where `mask` is 3: the hardware does not guess rows that lie apart. A core waits for few lines at once,
    A's panels from L2 among them, so that what is not urgent had better come slowly. */
-#define LINE 64
 #define SLOWLY 3
 #define SOON 16 /* steps of depth after which A is wanted in L1 */
 typedef struct ahead {
@@ -64,13 +63,13 @@ typedef struct ahead {
 } ahead;
 
 static inline ahead ahead_of(const void *at, int64_t lines, int64_t step, int64_t rows) {
-    return (ahead){at, lines, lines, step - lines * LINE, fac__max(rows, 0), 0};
+    return (ahead){at, lines, lines, step - lines * FAC_CACHE_LINE, fac__max(rows, 0), 0};
 }
 
 static inline __attribute__((always_inline)) void fetch_ahead(ahead *f) {
     if (!FEW || f->rows == 0) return;
     __builtin_prefetch(f->at, 0, 2);
-    f->at += LINE;
+    f->at += FAC_CACHE_LINE;
     if (--f->line > 0) return;
     f->at += f->gap;
     f->line = f->lines;

@@ -15,10 +15,11 @@
    Each element of C is summed over k in order, in passes of KC; borders of panels, strips and blocks do not change it. */
 
 #define NR (2 * LANES)
-#define GROUP 4                                   /* strips packed together */
-#define ROWS (LANES == 16 ? 512 : 256)            /* of A that are packed together */
-#define MANY (16 * MR)                            /* rows of more panels than few */
-#define ROW (FAC_GEMM_KC + LINE / (int)sizeof(T)) /* from a panel's row to the next, where it is packed in rows */
+#define GROUP 4                        /* strips packed together */
+#define ROWS (LANES == 16 ? 512 : 256) /* of A that are packed together */
+#define MANY (16 * MR)                 /* rows of more panels than few */
+/* From a panel's row to the next, where it is packed in rows. */
+#define ROW (FAC_GEMM_KC + FAC_CACHE_LINE / (int)sizeof(T))
 
 /* c[rows, NR] = from[rows, NR] (0 if NULL) + a b[depth, NR], where element (i, p) of a is at i*ai + p*ap. b is kept as keep[depth][NR]
    where `keeps`. This, `rows`, ai and ap are constant where this is inlined. */
@@ -32,7 +33,7 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, const 
     for (int64_t p = 0; p < depth; p++, a += ap, b += ldb) {
         V b0 = LOAD(b), b1 = LOAD(b + LANES);
         if (FEW) __builtin_prefetch(a + SOON * ap, 0, 3);
-        if (FEW && rows * (int)sizeof(T) > LINE) __builtin_prefetch(a + SOON * ap + LINE / (int)sizeof(T), 0, 3);
+        if (FEW && rows * (int)sizeof(T) > FAC_CACHE_LINE) __builtin_prefetch(a + SOON * ap + FAC_CACHE_LINE / (int)sizeof(T), 0, 3);
         if ((p & SLOWLY) == 0) fetch_ahead(&mine);
         if ((p & f.mask) == f.mask) fetch_ahead(&f);
         if (keeps) {
@@ -294,9 +295,9 @@ static ahead N(next_group)(const fac_gemm_block *g, int64_t j, int64_t p, int64_
     const char *at = b->data + (p * b->rs + j * b->cs) * item;
     ahead next = {0};
     if (b->cs == 1)
-        next = ahead_of(at, fac__div_up(cols * item, LINE), b->rs * item, kc);
+        next = ahead_of(at, fac__div_up(cols * item, FAC_CACHE_LINE), b->rs * item, kc);
     else if (b->rs == 1)
-        next = ahead_of(at, fac__div_up(kc * item, LINE), b->cs * item, cols);
+        next = ahead_of(at, fac__div_up(kc * item, FAC_CACHE_LINE), b->cs * item, cols);
     next.mask = g->m > MANY ? SLOWLY : 0;
     return next;
 }
@@ -366,7 +367,7 @@ static void N(pass_of_few)(const fac_gemm_block *g, int64_t p, int64_t kc) {
     for (int64_t i = 0, rows; i < m; i += rows, src += rows * o->rs) {
         rows = fac__min(h, m - i);
         for (int64_t r = 0; r < rows; r++) memcpy(a + r * ROW, src + r * o->rs, (size_t)bytes);
-        ahead next = ahead_of(src + rows * o->rs, fac__div_up(bytes, LINE), o->rs * (int64_t)sizeof(T),
+        ahead next = ahead_of(src + rows * o->rs, fac__div_up(bytes, FAC_CACHE_LINE), o->rs * (int64_t)sizeof(T),
                               fac__min(rows, m - i - rows));
         for (int64_t j = 0; j < n; j += NR) N(panel)
         (&N(by_row), (int)rows, kc, a, bs + j * kc, NR, NULL, (T *)g->c + i * g->ldc + j, g->ldc,

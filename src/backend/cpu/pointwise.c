@@ -15,7 +15,6 @@
 #define CAST_BYTES 8192              /* of a tile, where conversions are all that precedes and follows the loop */
 #define TURN_BYTES 1024              /* of a tile, where several inputs with gaps come from memory in turns */
 #define LEVEL_BYTES 2048             /* of a tile that is filled anew for each row */
-#define LINE 64                      /* bytes of a cache line */
 #define BLOCK_ROWS 16                /* of a block; fewer elements are not worth one */
 
 fac_loop fac__loops[FAC_LOOP_COUNT][FAC_DTYPE_COUNT];
@@ -308,7 +307,8 @@ static void move_block(const run *r, int i, const block *b, char *tile, bool gat
     char *own = address(r->it, i, &b->c);
     const bool turned = down == item && along != item;
     for (int64_t k = 0; turned && gather && k < b->width; k++) /* of the next block */
-        for (int64_t at = 0; at < b->rows * item; at += LINE) __builtin_prefetch(own + (b->width + k) * along + at);
+        for (int64_t at = 0; at < b->rows * item; at += FAC_CACHE_LINE)
+            __builtin_prefetch(own + (b->width + k) * along + at);
     if (turned && gather)
         fac__transpose_block(item, tile, item, row, own, along, b->rows, b->width);
     else if (turned)

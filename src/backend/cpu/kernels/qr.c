@@ -6,6 +6,8 @@
 #include "backend/cpu/kernels/matrices.h"
 #include "ops_gen.h"
 
+enum { SHORT_ROW = 256 }; /* bytes */
+
 typedef struct job {
     int kind, m, n, k, lwork; /* m x n matrices, k reflections */
     int columns;              /* of Q */
@@ -29,12 +31,15 @@ static void copy_columns(char *to, int64_t ld, const char *from, int64_t ld_from
 
 static const fac_factor_kernels *kernels(void) { return FAC_ISA_PICK(fac__factor_kernels)(); }
 
-/* Matrix i, turned if its columns are to be rows, with zeros behind them. */
+/* Matrix i, turned if its columns are to be rows, with zeros behind them: short rows are cleared as one. */
 static void pack_rows(const job *j, fac_matrices m, int64_t i, char *to, bool turned) {
     const fac_matrices by = turned ? m : fac__matrices_turned(m); /* its columns are what is packed */
     const int64_t ld = fac__factor_row(by.rows, j->dtype), item = (int64_t)by.item;
+    const bool together = ld * item <= SHORT_ROW && by.rows < ld;
+    if (together) memset(to, 0, (size_t)(by.cols * ld * item));
     fac__matrix_pack(&by, i, to, ld);
-    for (int64_t r = 0; r < by.cols; r++) memset(to + (r * ld + by.rows) * item, 0, (size_t)((ld - by.rows) * item));
+    for (int64_t r = 0; r < by.cols && !together; r++)
+        memset(to + (r * ld + by.rows) * item, 0, (size_t)((ld - by.rows) * item));
 }
 
 /* C = Q C for a C of the identity's first columns, into q's matrix i. */

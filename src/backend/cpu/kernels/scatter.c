@@ -99,8 +99,7 @@ typedef struct sum_job {
 
 /* Brings a row of sums to the cache; the last element may lie in one more line. */
 static void fetch(const char *at, int64_t bytes) {
-    enum { LINE = 64 };
-    for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(at + i, 1);
+    for (int64_t i = 0; i < bytes; i += FAC_CACHE_LINE) __builtin_prefetch(at + i, 1);
 }
 
 /* The sums of rows [begin, end): cleared, then found in the cache by those rows of src that belong to them. */

@@ -135,9 +135,9 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end, void *buffer) 
 /* ---- strips ----------------------------------------------------------------------------------------------------------- */
 
 /* Rows of strips may lie pages apart, where nothing but this fetches them before they are wanted. */
-enum { AHEAD = 16, LINE = 64 };
+enum { AHEAD = 16 };
 static void fetch(const char *p, int64_t bytes) {
-    for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(p + i);
+    for (int64_t i = 0; i < bytes; i += FAC_CACHE_LINE) __builtin_prefetch(p + i);
 }
 
 /* Where lines lie side by side as a strip has them, their rows are copied, many at once. */
