@@ -251,14 +251,18 @@ typedef struct block_job {
     size_t plane_bytes, planes_bytes; /* one plane of a block, and the planes that are not direct */
 } block_job;
 
-/* An operand of halves becomes one of f32 at `to`: lines along its rows, or columns where these are contiguous. */
+/* An operand of halves, [rows, cols] or turned, becomes one of f32 at `to`, whose rows have no gaps. */
 static void widen(fac_gemm_operand *x, int64_t rows, int64_t cols, fac_dtype d, float *to) {
-    const bool by_cols = x->rs == 1 && x->cs != 1;
-    int64_t lines = by_cols ? cols : rows, n = by_cols ? rows : cols;
-    const int64_t step = by_cols ? x->cs : x->rs, item_step = by_cols ? x->rs : x->cs, width = n;
-    if (item_step == 1 && step == n) n *= lines, lines = 1;
-    for (int64_t l = 0; l < lines; l++) fac__casts[FAC_F32][d](to + l * n, 1, at(x->data, l * step, d), item_step, n);
-    *x = (fac_gemm_operand){(const char *)to, by_cols ? 1 : width, by_cols ? width : 1, false};
+    const bool dense = x->cs == 1 && x->rs == cols; /* one row */
+    const int64_t n = dense ? rows * cols : cols;
+    for (int64_t i = 0; i < rows * cols; i += n, x->data += 2 * x->rs)
+        fac__casts[FAC_F32][d](to + i, 1, x->data, x->cs, n);
+    x->data = (const char *)to, x->rs = cols, x->cs = 1;
+}
+
+static void turn(fac_gemm_operand *x) {
+    const int64_t rs = x->rs;
+    x->rs = x->cs, x->cs = rs;
 }
 
 static fac_status block_task(const block_job *job, int64_t task, char *room) {
@@ -286,7 +290,10 @@ static fac_status block_task(const block_job *job, int64_t task, char *room) {
     p.scratch = room + job->planes_bytes;
     if (job->widens) {
         float *a = (float *)(void *)(room + job->planes_bytes + job->kernel_bytes);
-        widen(&p.a, p.m, p.k, g->dtype, a);
+        const bool by_cols = p.a.rs == 1;
+        if (by_cols) turn(&p.a);
+        widen(&p.a, by_cols ? p.k : p.m, by_cols ? p.m : p.k, g->dtype, a);
+        if (by_cols) turn(&p.a);
         widen(&p.b, p.k, p.n, g->dtype, a + p.m * p.k);
         p.dtype = FAC_F32;
     }
@@ -379,11 +386,9 @@ static bool use_library(const fac_gemm *g, int64_t *mb, int64_t *nb) {
     return !bf16_block(g) && suits_library(g) && library_sides(g, mb, nb) >= LIBRARY_FEW;
 }
 
-/* Halves of which each takes part in few products, A's without gaps or column by column: converting them while they are packed would
-   cost more than these. */
+/* Halves of which each takes part in few products: converting them while they are packed would cost more than these. */
 static bool suits_widening(const fac_gemm *g) {
-    return fac__is_half(g->dtype) && g->n <= NARROW && g->k <= NARROW_DEPTH &&
-           ((g->a.col == 1 && g->a.row == g->k) || g->a.row == 1) && fac__scalar_f64(g->alpha) == 1;
+    return fac__is_half(g->dtype) && g->n <= NARROW && g->k <= NARROW_DEPTH && fac__scalar_f64(g->alpha) == 1;
 }
 
 /* Few rows or columns, all of which lie along k: packing would cost more than sums over vectors. */

@@ -18,8 +18,8 @@
 #define GROUP 4                        /* strips packed together */
 #define ROWS (LANES == 16 ? 512 : 256) /* of A that are packed together */
 #define MANY (16 * MR)                 /* rows of more panels than few */
-/* From a panel's row to the next, where it is packed in rows. */
-#define ROW (FAC_GEMM_KC + FAC_CACHE_LINE / (int)sizeof(T))
+#define PER_LINE (FAC_CACHE_LINE / (int)sizeof(T))
+#define ROW (FAC_GEMM_KC + PER_LINE) /* from a panel's row to the next, where it is packed in rows */
 
 /* c[rows, NR] = from[rows, NR] (0 if NULL) + a b[depth, NR], where element (i, p) of a is at i*ai + p*ap. b is kept as keep[depth][NR]
    where `keeps`. This, `rows`, ai and ap are constant where this is inlined. */
@@ -33,7 +33,7 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, const 
     for (int64_t p = 0; p < depth; p++, a += ap, b += ldb) {
         V b0 = LOAD(b), b1 = LOAD(b + LANES);
         if (FEW) __builtin_prefetch(a + SOON * ap, 0, 3);
-        if (FEW && rows * (int)sizeof(T) > FAC_CACHE_LINE) __builtin_prefetch(a + SOON * ap + FAC_CACHE_LINE / (int)sizeof(T), 0, 3);
+        if (FEW && rows > PER_LINE) __builtin_prefetch(a + SOON * ap + PER_LINE, 0, 3);
         if ((p & SLOWLY) == 0) fetch_ahead(&mine);
         if ((p & f.mask) == f.mask) fetch_ahead(&f);
         if (keeps) {
@@ -624,4 +624,5 @@ static size_t N(scratch)(int64_t m, int64_t n, int64_t k, bool complex) {
 #undef GROUP
 #undef MANY
 #undef ROWS
+#undef PER_LINE
 #undef ROW

@@ -111,8 +111,8 @@ static fac_status copy_rows_as_items(const fac_items_job *j) {
 /* Elements of a chunk: of rows without gaps, whose bytes count, at least as many as of strided ones. */
 static int64_t copy_grain(const fac_items_job *j) {
     const int64_t item = (int64_t)j->item;
-    const bool dense = fac__nest_step(j->nest, 0) == item && fac__nest_step(j->nest, 1) == item;
-    return dense && j->item < sizeof(float) ? FAC_GRAIN * (int64_t)sizeof(float) / item : FAC_GRAIN;
+    const bool dense = j->nest->stride[0][0] == item && j->nest->stride[1][0] == item;
+    return dense && item < 4 ? 4 * FAC_GRAIN / item : FAC_GRAIN;
 }
 
 fac_status fac__items_copy_nest(const fac_items_job *j) {
