@@ -408,7 +408,8 @@ static fac_status run_blocks(const fac_gemm *g) {
     if (!job.library) {
         job.widens = suits_widening(g) && g->n <= kern->nr_f32; /* in one block of columns */
         fac_gemm_block_fn *pairs = job.widens ? NULL : bf16_block(g);
-        if (!job.widens && suits_dots(g))
+        const bool rounds = pairs && g->dtype == FAC_F32; /* a factor is rounded alike wherever it is read */
+        if (!job.widens && !rounds && suits_dots(g))
             job.block = g->dtype == FAC_BF16 ? FAC_ISA_PICK(fac__gemm_bf16_dots)() : kern->dots;
         if (!job.block) job.block = pairs ? pairs : kern->block;
         packed_sides(g, kern, &job.mb, &job.nb);

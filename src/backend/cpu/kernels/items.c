@@ -112,7 +112,7 @@ static fac_status copy_rows_as_items(const fac_items_job *j) {
 static int64_t copy_grain(const fac_items_job *j) {
     const int64_t item = (int64_t)j->item;
     const bool dense = j->nest->stride[0][0] == item && j->nest->stride[1][0] == item;
-    return dense && item < 4 ? 4 * FAC_GRAIN / item : FAC_GRAIN;
+    return dense && item < 4 ? fac__grain(4 * FAC_GRAIN, item) : FAC_GRAIN;
 }
 
 fac_status fac__items_copy_nest(const fac_items_job *j) {
