@@ -17,7 +17,7 @@ cmake --preset release -B "$build/host" -DFACULA_BENCH=OFF -DFACULA_EXAMPLES=OFF
 cmake --build "$build/host" -j "$jobs" --target opgen >>"$build.log"
 cmake --preset debug -B "$build" -DCMAKE_TOOLCHAIN_FILE="$PWD/cmake/arm64.cmake" -DFACULA_OPGEN="$PWD/$build/host/opgen" \
     -DFACULA_BENCH=OFF -DFACULA_EXAMPLES=OFF -DFACULA_ONEDNN=OFF -DFACULA_CUDA_IMAGES=none -DFACULA_WERROR=ON \
-    -DCMAKE_C_FLAGS=-g0 >>"$build.log"
+    -DFACULA_DEBUG_INFO=-g0 >>"$build.log"
 if [ $# = 0 ]; then
     cmake --build "$build" -j "$jobs" >>"$build.log"
     exec ctest --test-dir "$build" -R "^unit\." -E "^unit\.test_($left_out)\$" -j "$jobs" --output-on-failure

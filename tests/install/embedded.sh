@@ -37,7 +37,7 @@ grep -q fac_cuda_device_count "$build/pattern.map" || fail "CUDA's functions are
 printf 'fac_add_scalar\nfac_relu_\nfac_sum_out\nadd.Tensor\nrelu\nrelu\n' >"$build/spellings.txt"
 "$source/cmake/exports.py" check "$build/spellings.txt" "$source" || fail "a spelling is not known"
 
-cmake -S "$source" -B "$build" -G Ninja -DFACULA_WERROR=ON -DFACULA_OPERATORS="$list" >"$build/log"
+cmake -S "$source" -B "$build" -G Ninja -DFACULA_WERROR=ON -DFACULA_DEBUG_INFO=-g0 -DFACULA_OPERATORS="$list" >"$build/log"
 cmake --build "$build" -j "$(nproc)" >>"$build/log" || { tail -n 40 "$build/log" && fail "the library was not built"; }
 rm -rf "$build/prefix"
 cmake --install "$build" --prefix "$build/prefix" --strip >>"$build/log"
