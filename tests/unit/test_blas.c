@@ -355,8 +355,8 @@ static void blas_narrow_halves_of_every_layout(void **unused) {
     for (size_t i = 0; i < FAC_COUNT(sides); i++)
         for (int l = 0; l < LAYOUTS * LAYOUTS * 4; l++) {
             problem p;
-            problem_make(&p, l & 1 ? FAC_F16 : FAC_BF16, 2, sides[i][0], sides[i][1], sides[i][2], l / 4 % LAYOUTS,
-                         l / 4 / LAYOUTS, ROWS);
+            problem_make(&p, l & 1 ? FAC_F16 : FAC_BF16, 2, sides[i][0], sides[i][1], sides[i][2],
+                         (layout)(l / 4 % LAYOUTS), (layout)(l / 4 / LAYOUTS), ROWS);
             p.g.beta = fac_scalar_i_(l >> 1 & 1);
             problem_check(&p);
             problem_free(&p);
