@@ -31,8 +31,8 @@ static void add_operand(lines *l, fac_tensor *t, int d) {
     l->data[k] = fac__data(t);
     l->dtype[k] = (fac_dtype)t->dtype;
     l->item[k] = fac__dtype_size(l->dtype[k]);
-    l->step[k] = d < 0 ? 1 : t->strides[d];
-    l->in_place = l->in_place && fac__acc_is(l->kind, l->dtype[k]) && (l->step[k] == 1 || l->n == 1);
+    l->step[k] = d < 0 || l->n == 1 ? 1 : t->strides[d]; /* the stride of one element may be any number */
+    l->in_place = l->in_place && fac__acc_is(l->kind, l->dtype[k]) && l->step[k] == 1;
 }
 
 /* The lines of tensors of equal sizes along the dimension in `mask` (none: one point). */
@@ -86,7 +86,7 @@ static void converted_row(const lines *l, const fac_cursor *c, char *buffer) {
 static bool fits_tiles(const lines *l) {
     bool dense = l->kind == FAC_ACC_F32 && l->n <= SHORT && l->nest.ndim == 1;
     for (int k = 0; dense && k < l->n_operands; k++)
-        dense = (l->step[k] == 1 || l->n == 1) && l->nest.stride[k][0] == l->n;
+        dense = l->step[k] == 1 && l->nest.stride[k][0] == l->n;
     return dense;
 }
 
