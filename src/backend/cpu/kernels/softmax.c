@@ -85,8 +85,7 @@ static void converted_row(const lines *l, const fac_cursor *c, char *buffer) {
 /* Short rows without gaps that have to be converted: many at a time go through a tile. */
 static bool fits_tiles(const lines *l) {
     bool dense = l->kind == FAC_ACC_F32 && l->n <= SHORT && l->nest.ndim == 1;
-    for (int k = 0; dense && k < l->n_operands; k++)
-        dense = l->step[k] == 1 && l->nest.stride[k][0] == l->n;
+    for (int k = 0; dense && k < l->n_operands; k++) dense = l->step[k] == 1 && l->nest.stride[k][0] == l->n;
     return dense;
 }
 
