@@ -29,7 +29,7 @@
     }                                                                                                                  \
     void FAC_ISA_NAME(fac__bag_sum_##S)(const E *table, int64_t width, const int64_t *rows, const T *scale, int64_t n, \
                                         int64_t skip, T *out) {                                                        \
-        if (NARROW && width >= LANES && width <= LANES)                                                                \
+        if (NARROW && width == LANES)                                                                                  \
             bag_block_##S(1, table, width, rows, scale, n, skip, 0, out);                                              \
         else if (NARROW && width >= LANES && width <= 2 * LANES)                                                       \
             bag_block_##S(2, table, width, rows, scale, n, skip, 0, out);                                              \
