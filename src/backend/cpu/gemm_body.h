@@ -2,12 +2,12 @@
    TRANSPOSE, VH and FMAH of half a vector, and the naming macro N(name).
 
    C is computed in strips of NR = 2 vectors of columns and panels of at most MR rows, so that MR x 2 accumulators stay in
-   registers. A panel of A is packed as [depth][rows], a strip of B as [depth][NR]: beforehand, or by the tile of the first panel where there
-   are few panels and its columns have no gaps; both are then read front to back. A strip (NR x KC) stays in L1; all of A's panels (m x KC)
-   and a group of strips in L2. Of more than ROWS rows so many are packed at a time, and all strips are kept for those that follow. Meanwhile
-   the tiles fetch what is packed next. Where one group is all there is, each panel of A is copied as it lies and multiplied by all strips
-   at once. A complex product is the real one of doubled depth: [a_re, -a_im] [b_re; b_im]
-   gives the real plane, [a_im, a_re] [b_re; b_im] the imaginary one.
+   registers. A panel of A is packed as [depth][rows] or, where memory runs along the depth, as [rows][ROW]; a strip of B as [depth][NR];
+   both are then read front to back. The tiles of the first strip pack A and the tile of the first panel packs the strip, a chunk at a time
+   while they multiply the chunk before; what lies otherwise, has gaps or is not of this type is packed beforehand. A strip
+   (NR x KC) stays in L1, all of A's panels (m x KC) in L2. Of more than ROWS rows so many are packed at a time, and all strips are kept for
+   those that follow. Meanwhile the tiles fetch what is packed next. A complex product is the real one of doubled depth: [a_re, -a_im]
+   [b_re; b_im] gives the real plane, [a_im, a_re] [b_re; b_im] the imaginary one.
 
    A real product of few columns, two vectors at most, whose alpha is 1 has a tile of its own, whose lanes are these columns and whose A is not packed; one of
    depth 1 goes row by row, however few columns there are, as it rounds differently.
@@ -15,39 +15,83 @@
    Each element of C is summed over k in order, in passes of KC; borders of panels, strips and blocks do not change it. */
 
 #define NR (2 * LANES)
-#define GROUP 4                        /* strips packed together */
-#define ROWS (LANES == 16 ? 512 : 256) /* of A that are packed together */
-#define MANY (16 * MR)                 /* rows of more panels than few */
-#define PER_LINE (FAC_CACHE_LINE / (int)sizeof(T))
-#define ROW (FAC_GEMM_KC + PER_LINE) /* from a panel's row to the next, where it is packed in rows */
+#define ROWS (LANES == 16 ? 512 : 256)          /* of A that are packed together */
+#define CHUNK (FAC_CACHE_LINE / (int)sizeof(T)) /* steps of depth that are packed at a time */
+#define ROW (FAC_GEMM_KC + CHUNK)               /* from a panel's row to the next, where it is packed in rows */
 
-/* c[rows, NR] = from[rows, NR] (0 if NULL) + a b[depth, NR], where element (i, p) of a is at i*ai + p*ap. b is kept as keep[depth][NR]
-   where `keeps`. This, `rows`, ai and ap are constant where this is inlined. */
-static inline __attribute__((always_inline)) void N(tile)(const int rows, const int ai, const int ap, const bool keeps,
-                                                          int64_t depth, const T *a, const T *b, int64_t ldb, T *keep,
-                                                          T *c, int64_t ldc, const T *from, int64_t ldf, ahead *next) {
+#define GROUP 4        /* strips whose lines are fetched together */
+#define MANY (16 * MR) /* rows of more panels than few */
+
+/* A panel of A by a strip of B: c[rows, NR] = from[rows, NR] (0 if NULL) + a b[depth, NR]. */
+typedef struct N(tile_args) {
+    int64_t depth;
+    T *a;            /* packed, or where to pack */
+    const T *a_from; /* unless it is packed */
+    int64_t lda;
+    const T *b;
+    int64_t ldb;
+    T *keep; /* where to pack b, or NULL */
+    T *c;
+    int64_t ldc;
+    const T *from;
+    int64_t ldf;
+    ahead next; /* fetched meanwhile */
+} N(tile_args);
+
+/* Packs `n` steps of depth of a panel, CHUNK at most, from step p on. */
+static inline __attribute__((always_inline)) void N(copy_a)(const int rows, const bool by_row, T *a, const T *from,
+                                                            int64_t lda, int64_t p, int64_t n) {
+    if (by_row && n == CHUNK) {
+        for (int i = 0; i < rows; i++)
+            for (int l = 0; l < CHUNK; l += LANES) STORE(a + i * ROW + p + l, LOAD(from + i * lda + p + l));
+    } else if (by_row) {
+        for (int i = 0; i < rows; i++) memcpy(a + i * ROW + p, from + i * lda + p, (size_t)n * sizeof(T));
+    } else {
+        for (int64_t q = p; q < p + n; q++) memcpy(a + q * rows, from + q * lda, (size_t)rows * sizeof(T));
+    }
+}
+
+static inline void N(copy_b)(T *keep, const T *b, int64_t ldb, int64_t n) {
+    for (int64_t q = 0; q < n; q++, keep += NR, b += ldb) {
+        STORE(keep, LOAD(b));
+        STORE(keep + LANES, LOAD(b + LANES));
+    }
+}
+
+/* `rows` and `by_row`, how the panel is packed, are constant where this is inlined. */
+static inline __attribute__((always_inline)) void N(tile)(const int rows, const bool by_row, N(tile_args) * t) {
     V acc[MR][2];
-    ahead f = *next, mine = ahead_of(c, 2, ldc * (int64_t)sizeof(T), rows);
+    const int64_t depth = t->depth, lda = t->lda, ai = by_row ? ROW : 1, ap = by_row ? 1 : rows;
+    T *const packed = t->a, *const keep = FEW ? t->keep : NULL;
+    const T *a = packed, *const a_from = FEW ? t->a_from : NULL, *from = t->from;
+    const T *b = keep ? keep : t->b, *soon = a_from ? a_from : a;
+    const int64_t ldb = keep ? NR : t->ldb, soon_step = by_row ? (a_from ? lda : ROW) : a_from ? lda : rows;
+    ahead f = t->next, mine = ahead_of(t->c, 2, t->ldc * (int64_t)sizeof(T), rows);
+    if (!by_row) soon += SOON * soon_step;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) acc[i][0] = acc[i][1] = (V){0};
-    for (int64_t p = 0; p < depth; p++, a += ap, b += ldb) {
-        V b0 = LOAD(b), b1 = LOAD(b + LANES);
-        if (FEW) __builtin_prefetch(a + SOON * ap, 0, 3);
-        if (FEW && rows > PER_LINE) __builtin_prefetch(a + SOON * ap + PER_LINE, 0, 3);
-        if ((p & SLOWLY) == 0) fetch_ahead(&mine);
-        if ((p & f.mask) == f.mask) fetch_ahead(&f);
-        if (keeps) {
-            STORE(keep + p * NR, b0);
-            STORE(keep + p * NR + LANES, b1);
-        }
+    for (int64_t p = 0, n; p < depth; p += n) {
+        n = fac__min(CHUNK, depth - p);
+        if (a_from) N(copy_a)(rows, by_row, packed, a_from, lda, p, n);
+        if (keep) N(copy_b)(keep + p * NR, t->b + p * t->ldb, t->ldb, n);
+        const T *line = by_row ? soon + p + SOON : soon + p * soon_step;
+        for (int64_t q = p; q < p + n; q++, a += ap, b += ldb, line += soon_step) {
+            V b0 = LOAD(b), b1 = LOAD(b + LANES);
+            if (FEW) __builtin_prefetch(line, 0, 3);
+            if (FEW && rows > CHUNK) __builtin_prefetch(line + (by_row ? CHUNK * soon_step : CHUNK), 0, 3);
+            if ((q & SLOWLY) == 0) fetch_ahead(&mine);
+            if ((q & f.mask) == f.mask) fetch_ahead(&f);
 #pragma GCC unroll 16
-        for (int i = 0; i < rows; i++) {
-            V x = SPLAT(a[i * ai]);
-            acc[i][0] = FMA(x, b0, acc[i][0]);
-            acc[i][1] = FMA(x, b1, acc[i][1]);
+            for (int i = 0; i < rows; i++) {
+                V x = SPLAT(a[i * ai]);
+                acc[i][0] = FMA(x, b0, acc[i][0]);
+                acc[i][1] = FMA(x, b1, acc[i][1]);
+            }
         }
     }
-    *next = f;
+    t->next = f;
+    T *c = t->c;
+    const int64_t ldc = t->ldc, ldf = t->ldf;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++, c += ldc) {
         STORE(c, from ? LOAD(from + i * ldf) + acc[i][0] : acc[i][0]);
@@ -55,11 +99,12 @@ static inline __attribute__((always_inline)) void N(tile)(const int rows, const 
     }
 }
 
-/* Likewise of one vector of columns. */
-static inline __attribute__((always_inline)) void N(thin_tile)(const int rows, const int ai, const int ap,
-                                                               int64_t depth, const T *a, const T *b, int64_t ldb, T *c,
-                                                               int64_t ldc) {
+/* Likewise of one vector of columns; all is packed. */
+static inline __attribute__((always_inline)) void N(thin_tile)(const int rows, const bool by_row,
+                                                               const N(tile_args) * t, T *c) {
     V acc[MR];
+    const int64_t depth = t->depth, ldb = t->ldb, ai = by_row ? ROW : 1, ap = by_row ? 1 : rows;
+    const T *a = t->a, *b = t->b;
 #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) acc[i] = (V){0};
     for (int64_t p = 0; p < depth; p++, a += ap, b += ldb) {
@@ -68,29 +113,19 @@ static inline __attribute__((always_inline)) void N(thin_tile)(const int rows, c
         for (int i = 0; i < rows; i++) acc[i] = FMA(SPLAT(a[i * ai]), x, acc[i]);
     }
 #pragma GCC unroll 16
-    for (int i = 0; i < rows; i++) STORE(c + i * ldc, acc[i]);
+    for (int i = 0; i < rows; i++) STORE(c + i * NR, acc[i]);
 }
 
 /* The tiles of each number of rows. */
-typedef void (*N(tile_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *keep, T *c, int64_t ldc,
-                           const T *from, int64_t ldf, ahead *next);
-typedef void (*N(thin_fn))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc);
-#define TILE_OF(name, rows, ai, ap, keeps)                                                                  \
-    static void N(FAC_PASTE(name, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *keep, T *c, \
-                                         int64_t ldc, const T *from, int64_t ldf, ahead *next) {            \
-        N(tile)(rows, ai, ap, keeps, depth, a, b, ldb, keep, c, ldc, from, ldf, next);                      \
-    }
-#define THIN_OF(name, rows, ai, ap)                                                                               \
-    static void N(FAC_PASTE(name, rows))(int64_t depth, const T *a, const T *b, int64_t ldb, T *c, int64_t ldc) { \
-        N(thin_tile)(rows, ai, ap, depth, a, b, ldb, c, ldc);                                                     \
-    }
+typedef void (*N(tile_fn))(N(tile_args) * t);
+typedef void (*N(thin_fn))(const N(tile_args) * t, T *c);
+#define TILE_OF(name, rows, by_row)                                                            \
+    static void N(FAC_PASTE(name##tile, rows))(N(tile_args) * t) { N(tile)(rows, by_row, t); } \
+    static void N(FAC_PASTE(name##thin, rows))(const N(tile_args) * t, T * c) { N(thin_tile)(rows, by_row, t, c); }
 #if FEW
-#define TILE(rows)                      \
-    TILE_OF(tile, rows, 1, rows, false) \
-    THIN_OF(thin, rows, 1, rows)        \
-    TILE_OF(keep_tile, rows, 1, rows, true) TILE_OF(row_tile, rows, ROW, 1, false) THIN_OF(row_thin, rows, ROW, 1)
+#define TILE(rows) TILE_OF(, rows, false) TILE_OF(row_, rows, true)
 #else
-#define TILE(rows) TILE_OF(tile, rows, 1, rows, false) THIN_OF(thin, rows, 1, rows)
+#define TILE(rows) TILE_OF(, rows, false)
 #endif
 TILE(1)
 TILE(2)
@@ -112,7 +147,6 @@ TILE(14)
 #endif
 #undef TILE
 #undef TILE_OF
-#undef THIN_OF
 #if MR > 6
 #define EACH(name)                                                                                                  \
     {                                                                                                               \
@@ -130,13 +164,13 @@ typedef struct N(tile_set) {
     N(tile_fn) tiles[MR];
     N(thin_fn) thins[MR];
 } N(tile_set);
-/* Of panels that are packed as [depth][rows], the second while the strip is packed, and as [rows][ROW]. */
+/* Of panels that are packed as [depth][rows], and as [rows][ROW]. */
 static const N(tile_set) N(by_depth) = {EACH(tile), EACH(thin)};
 #if FEW
-static const N(tile_set) N(keeping) = {EACH(keep_tile), EACH(thin)}, N(by_row) = {EACH(row_tile), EACH(row_thin)};
+static const N(tile_set) N(by_row) = {EACH(row_tile), EACH(row_thin)};
 #else
-#define keeping_f32 by_depth_f32 /* nothing is kept */
-#define keeping_f64 by_depth_f64
+#define by_row_f32 by_depth_f32 /* nothing is packed so */
+#define by_row_f64 by_depth_f64
 #endif
 #undef EACH
 
@@ -177,17 +211,6 @@ static void N(pack)(T *dst, const T *src, int64_t is, int64_t ps, int width, int
     }
 }
 
-/* dst[s][p][i] = src[p*ps + s*width + i] for i < width: `strips` strips at once, so that rows are read in longer
-   runs. All rows but the last go in whole vectors; what these have too much is the next row's: ps and 2*width are at least
-   LANES. */
-static void N(pack_rows)(T *dst, const T *src, int64_t ps, int width, int strips, int64_t depth) {
-    for (int64_t p = 0; p + 1 < depth; p++, src += ps)
-        for (int s = 0; s < strips; s++)
-            for (int i = 0; i < width; i += LANES) STORE(dst + (s * depth + p) * width + i, LOAD(src + s * width + i));
-    for (int s = 0; s < strips; s++)
-        for (int i = 0; i < width; i++) dst[((s + 1) * depth - 1) * width + i] = src[s * width + i];
-}
-
 /* As pack for complex elements, two rows of dst per p. As B: re, im. As A: re, -im in dst and im, re in dst_imag, each
    times alpha. */
 static void N(pack_complex)(T *dst, T *dst_imag, const T *src, int64_t is, int64_t ps, int width, int ld, int64_t depth,
@@ -212,52 +235,34 @@ static void N(pack_complex)(T *dst, T *dst_imag, const T *src, int64_t is, int64
     }
 }
 
-/* One panel of A by one strip of B. cols <= NR; a narrow strip goes through a tile of its own. */
-static void N(panel)(const N(tile_set) * set, int rows, int64_t depth, const T *a, const T *b, int64_t ldb, T *keep,
-                     T *c, int64_t ldc, int cols, const T *from, int64_t ldf, ahead *next) {
+/* A panel of `rows` rows by a strip of `cols` columns; a narrow strip, whose factors are packed, goes through a tile of its own. */
+static void N(panel)(const N(tile_set) * set, int rows, int cols, N(tile_args) * t) {
     if (FAC_LIKELY(cols == NR)) {
-        set->tiles[rows - 1](depth, a, b, ldb, keep, c, ldc, from, ldf, next);
+        set->tiles[rows - 1](t);
         return;
     }
-    T t[MR * NR];
-    if (cols <= LANES)
-        set->thins[rows - 1](depth, a, b, ldb, t, NR);
-    else
-        set->tiles[rows - 1](depth, a, b, ldb, keep, t, NR, NULL, 0, next);
-    for (int r = 0; r < rows; r++, c += ldc)
-        for (int j = 0; j < cols; j++) c[j] = from ? from[r * ldf + j] + t[r * NR + j] : t[r * NR + j];
-}
-
-/* One strip of C: all panels of A against it. The first one packs it where it is to be kept. */
-static void N(strip)(const T *a, int64_t m, int h, int64_t depth, const T *b, int64_t ldb, T *keep, T *c, int64_t ldc,
-                     int cols, const T *from, int64_t ldf, ahead *next) {
-    const N(tile_set) *set = keep ? &N(keeping) : &N(by_depth);
-    for (int64_t i = 0; i < m; i += h) {
-        N(panel)
-        (set, (int)fac__min(h, m - i), depth, a + i * depth, b, ldb, keep, c + i * ldc, ldc, cols,
-         from ? from + i * ldf : NULL, ldf, next);
-        if (!keep) continue;
-        set = &N(by_depth);
-        b = keep;
-        ldb = NR;
-        keep = NULL;
+    T room[MR * NR];
+    if (cols <= LANES) {
+        set->thins[rows - 1](t, room);
+    } else {
+        N(tile_args) whole = *t;
+        whole.c = room, whole.ldc = NR, whole.from = NULL;
+        set->tiles[rows - 1](&whole);
     }
+    T *c = t->c;
+    for (int r = 0; r < rows; r++, c += t->ldc)
+        for (int j = 0; j < cols; j++) c[j] = t->from ? t->from[r * t->ldf + j] + room[r * NR + j] : room[r * NR + j];
 }
 
 /* Packs A at depth [p, p + kc), times alpha, as panels of h rows and depth `depth`. */
 static void N(pack_a)(const fac_gemm_block *g, T *dst, T *dst_imag, int h, int64_t p, int64_t kc, int64_t depth) {
     const fac_gemm_operand *a = &g->a;
-    bool in_rows = IS_NATIVE(g->dtype) && a->rs == 1 && a->cs >= LANES && 2 * h >= LANES;
-    int64_t step = h;
-    for (int64_t i = 0; i < g->m; i += step) {
-        int64_t at = i * a->rs + p * a->cs, panels = in_rows ? fac__min(GROUP, (g->m - i) / h) : 0;
-        int rows = (int)fac__min(h, g->m - i);
-        step = fac__max(1, panels) * h;
+    for (int64_t i = 0; i < g->m; i += h) {
+        const int64_t at = i * a->rs + p * a->cs;
+        const int rows = (int)fac__min(h, g->m - i);
         if (dst_imag) N(pack_complex)
         (dst + i * depth, dst_imag + i * depth, (const T *)(const void *)a->data + 2 * at, a->rs, a->cs, rows, rows, kc,
          a->conj, g->alpha);
-        else if (panels)
-            N(pack_rows)(dst + i * depth, (const T *)(const void *)a->data + at, a->cs, h, (int)panels, kc);
         else PACK_REAL(dst + i * depth, a, at, a->rs, a->cs, rows, rows, kc);
     }
     T alpha = (T)g->alpha[0];
@@ -265,116 +270,109 @@ static void N(pack_a)(const fac_gemm_block *g, T *dst, T *dst_imag, int h, int64
     for (int64_t e = 0; e < g->m * depth; e++) dst[e] *= alpha;
 }
 
-/* Packs columns [j, j + cols) of B, at depth [p, p + kc), as strips of depth `depth`. */
-static void N(pack_b)(const fac_gemm_block *g, T *dst, int64_t j, int64_t cols, int64_t p, int64_t kc, int64_t depth) {
+/* Packs `cols` columns of B from column j on, at depth [p, p + kc), as a strip. */
+static void N(pack_b)(const fac_gemm_block *g, T *dst, int64_t j, int cols, int64_t p, int64_t kc) {
     const fac_gemm_operand *b = &g->b;
-    if (IS_NATIVE(g->dtype) && b->cs == 1 && b->rs >= LANES && cols % NR == 0) {
-        N(pack_rows)(dst, (const T *)(const void *)b->data + p * b->rs + j, b->rs, NR, (int)(cols / NR), kc);
-        return;
-    }
-    for (int64_t s = 0; s < cols; s += NR, dst += NR * depth) {
-        int64_t at = p * b->rs + (j + s) * b->cs;
-        int width = (int)fac__min(NR, cols - s);
-        if (g->c_imag) N(pack_complex)
-        (dst, NULL, (const T *)(const void *)b->data + 2 * at, b->cs, b->rs, width, NR, kc, b->conj, g->alpha);
-        else PACK_REAL(dst, b, at, b->cs, b->rs, width, NR, kc);
-    }
+    const int64_t at = p * b->rs + j * b->cs;
+    if (g->c_imag) N(pack_complex)
+    (dst, NULL, (const T *)(const void *)b->data + 2 * at, b->cs, b->rs, cols, NR, kc, b->conj, g->alpha);
+    else PACK_REAL(dst, b, at, b->cs, b->rs, cols, NR, kc);
 }
 
-/* Elements of the packed strips: of a group, or of all where several blocks of rows are multiplied by them. */
+/* Lines of `count` rows of A, or columns of B, which are packed next: from the at-th on, at depth [p, p + kc). */
+static ahead N(soon)(const fac_gemm_block *g, const fac_gemm_operand *o, int64_t at, int64_t count, int64_t p,
+                     int64_t kc) {
+    const int64_t item = (int64_t)sizeof(T), ps = o == &g->a ? o->cs : o->rs, is = o == &g->a ? o->rs : o->cs;
+    if (!FEW || !IS_NATIVE(g->dtype) || count <= 0) return (ahead){0};
+    const char *data = o->data + (p * ps + at * is) * item;
+    return is == 1   ? ahead_of(data, fac__div_up(count * item, FAC_CACHE_LINE), ps * item, kc)
+           : ps == 1 ? ahead_of(data, fac__div_up(kc * item, FAC_CACHE_LINE), is * item, count)
+                     : (ahead){0};
+}
+
+/* Where a pass packs, and how. */
+typedef struct N(packing) {
+    T *a, *a_imag, *strips;
+    int h;         /* rows of a panel, but for the last */
+    bool in_tiles; /* A, by the first strip's tiles */
+    bool by_row;
+    bool kept; /* the strips of all columns, for more blocks of rows */
+    int64_t p, kc, depth;
+    ahead next; /* of B */
+} N(packing);
+
+/* One strip of C, from column j on: all panels of A against it, of the first block of rows or of one that finds it packed. */
+static void N(strip)(const fac_gemm_block *g, N(packing) * k, int64_t j, bool first) {
+    const int64_t p = k->p, kc = k->kc, m = g->m, ldf = p == 0 ? g->ldf : g->ldc;
+    const T *from = p == 0 ? g->from : g->c, *from_imag = p == 0 ? NULL : g->c_imag;
+    const fac_gemm_operand *a = &g->a, *b = &g->b;
+    const int cols = (int)fac__min(NR, g->n - j);
+    const N(tile_set) *set = k->by_row ? &N(by_row) : &N(by_depth);
+    const bool in_tile = FEW && first && IS_NATIVE(g->dtype) && b->cs == 1 && cols == NR,
+               packs_a = k->in_tiles && j == 0;
+    T *bs = k->strips + (k->kept ? j * k->depth : 0);
+    N(tile_args)
+    t = {.depth = k->depth, .lda = k->by_row ? a->rs : a->cs, .b = bs, .ldb = NR, .ldc = g->ldc, .ldf = ldf};
+    if (first && !in_tile) N(pack_b)(g, bs, j, cols, p, kc);
+    if (in_tile) {
+        t.b = (const T *)(const void *)b->data + p * b->rs + j;
+        t.ldb = b->rs;
+        t.keep = m > k->h ? bs : NULL;
+    }
+    if (first && j % (GROUP * NR) == 0) {
+        k->next = N(soon)(g, b, j + GROUP * NR, fac__min(GROUP * NR, g->n - j - GROUP * NR), p, kc);
+        if (m > MANY) k->next.mask = SLOWLY;
+    }
+    t.next = k->next;
+    for (int64_t i = 0; i < m; i += k->h) {
+        const int rows = (int)fac__min(k->h, m - i);
+        t.a = k->a + i * (k->by_row ? ROW : k->depth);
+        if (packs_a) {
+            t.a_from = (const T *)(const void *)a->data + i * a->rs + p * a->cs;
+            t.next = N(soon)(g, a, i + rows, fac__min(k->h, m - i - rows), p, kc);
+        }
+        t.c = (T *)g->c + i * g->ldc + j;
+        t.from = from ? from + i * ldf + j : NULL;
+        N(panel)(set, rows, cols, &t);
+        if (t.keep) t.b = bs, t.ldb = NR, t.keep = NULL;
+        if (!k->a_imag) continue;
+        N(tile_args) imag = t;
+        imag.a = k->a_imag + i * k->depth;
+        imag.c = (T *)g->c_imag + i * g->ldc + j;
+        imag.from = from_imag ? from_imag + i * ldf + j : NULL;
+        N(panel)(set, rows, cols, &imag);
+    }
+    if (!packs_a) k->next = t.next;
+}
+
+/* Elements of the packed strips: one, or all where several blocks of rows are multiplied by them. Products of bf16 keep GROUP. */
 static int64_t N(strips_size)(int64_t m, int64_t n, int64_t depth) {
     const int64_t strips = fac__div_up(n, NR);
     return (FEW && m > ROWS ? strips : fac__min(strips, GROUP)) * NR * depth + LANES;
 }
 
-/* Lines of g's B from column j on, which the next group of strips packs. */
-static ahead N(next_group)(const fac_gemm_block *g, int64_t j, int64_t p, int64_t kc) {
-    const fac_gemm_operand *b = &g->b;
-    const int64_t item = (int64_t)sizeof(T), cols = fac__min(GROUP * NR, g->n - j);
-    if (!FEW || !IS_NATIVE(g->dtype) || cols <= 0) return (ahead){0};
-    const char *at = b->data + (p * b->rs + j * b->cs) * item;
-    ahead next = {0};
-    if (b->cs == 1)
-        next = ahead_of(at, fac__div_up(cols * item, FAC_CACHE_LINE), b->rs * item, kc);
-    else if (b->rs == 1)
-        next = ahead_of(at, fac__div_up(kc * item, FAC_CACHE_LINE), b->cs * item, cols);
-    next.mask = g->m > MANY ? SLOWLY : 0;
-    return next;
-}
-
-/* One group of strips, packed in bs if they are not read in place: all panels of A, in a and ai, against it. */
-static void N(group)(const fac_gemm_block *g, int64_t p, int64_t kc, int64_t j0, int h, const T *a, const T *ai, T *bs,
-                     bool packed) {
-    const int64_t depth = ai ? 2 * kc : kc, m = g->m, group = fac__min(GROUP * NR, g->n - j0);
-    const int64_t ldf = p == 0 ? g->ldf : g->ldc;
-    const T *from = p == 0 ? g->from : g->c, *from_imag = p == 0 ? NULL : g->c_imag;
-    const fac_gemm_operand *b = &g->b;
-    const bool lies_well = IS_NATIVE(g->dtype) && b->cs == 1 && group % NR == 0 && !packed,
-               direct = lies_well && m <= MR; /* one panel reads B in place */
-    const bool whole = lies_well && (direct || (FEW && m <= MANY));
-    ahead next = direct || packed ? (ahead){0} : N(next_group)(g, j0 + group, p, kc);
-    if (!whole && !packed) N(pack_b)(g, bs, j0, group, p, kc, depth);
-    for (int64_t j = 0; j < group; j += NR) {
-        const int cols = (int)fac__min(NR, group - j);
-        const T *strip = whole ? (const T *)(const void *)b->data + p * b->rs + j0 + j : bs + j * depth;
-        T *keep = whole && !direct ? bs + j * depth : NULL;
-        const int64_t ldb = whole ? b->rs : NR;
-        N(strip)
-        (a, m, h, depth, strip, ldb, keep, (T *)g->c + j0 + j, g->ldc, cols, from ? from + j0 + j : NULL, ldf, &next);
-        if (ai) N(strip)
-        (ai, m, h, depth, strip, ldb, NULL, (T *)g->c_imag + j0 + j, g->ldc, cols,
-         from_imag ? from_imag + j0 + j : NULL, ldf, &next);
-    }
-}
-
 /* One pass over depth [p, p + kc): the first adds to g->from, later ones to C. */
 static void N(pass)(const fac_gemm_block *g, int64_t p, int64_t kc) {
-    const bool complex = g->c_imag != NULL, kept = FEW && g->m > ROWS;
-    const int64_t depth = complex ? 2 * kc : kc;
+    const bool complex = g->c_imag != NULL;
     const int h = (int)fac__div_up(g->m, fac__div_up(g->m, MR));
     const int64_t rows = FEW ? fac__div_up(fac__div_up(g->m, h), fac__div_up(g->m, ROWS)) * h : g->m; /* even blocks */
-    T *bs = g->scratch, *a = bs + N(strips_size)(g->m, g->n, depth),
-      *ai = complex ? a + fac__min(rows, g->m) * depth + LANES : NULL;
-    fac_gemm_block some;
-    const fac_gemm_block *part = g;
-    if (FEW) {
-        some = *g;
-        part = &some;
-    }
+    N(packing) k = {.strips = g->scratch, .h = h, .p = p, .kc = kc, .depth = complex ? 2 * kc : kc};
+    k.kept = FEW && g->m > ROWS;
+    k.in_tiles = FEW && IS_NATIVE(g->dtype) && g->alpha[0] == 1 && g->n >= NR && (g->a.cs == 1 || g->a.rs == 1);
+    k.by_row = k.in_tiles && g->a.cs == 1;
+    k.a = k.strips + N(strips_size)(g->m, g->n, k.depth);
+    if (complex) k.a_imag = k.a + fac__min(rows, g->m) * k.depth + LANES;
+    fac_gemm_block some = *g;
     for (int64_t i = 0; i < g->m; i += rows) {
-        if (FEW) some.m = fac__min(rows, g->m - i);
-        N(pack_a)(part, a, ai, h, p, kc, depth);
-        for (int64_t j = 0; j < g->n; j += GROUP * NR)
-            N(group)(part, p, kc, j, h, a, ai, kept ? bs + j * depth : bs, FEW && i > 0);
-        if (!FEW) break; /* nor has it more rows */
+        some.m = fac__min(rows, g->m - i);
+        if (!k.in_tiles) N(pack_a)(&some, k.a, k.a_imag, h, p, kc, k.depth);
+        for (int64_t j = 0; j < g->n; j += NR) N(strip)(&some, &k, j, i == 0);
         some.a.data += rows * some.a.rs * fac__dtype_size(g->dtype);
         some.c = (T *)some.c + rows * g->ldc;
         if (complex) some.c_imag = (T *)some.c_imag + rows * g->ldc;
         if (some.from) some.from = (const T *)some.from + rows * g->ldf;
     }
 }
-
-#if FEW
-/* The same where there is one group of strips and A's rows lie along k: each panel is copied as [rows][ROW], which keeps it from
-   L1's few sets that rows a power of two apart fall into, and multiplied by all strips at once, while the next one comes. */
-static void N(pass_of_few)(const fac_gemm_block *g, int64_t p, int64_t kc) {
-    const fac_gemm_operand *o = &g->a;
-    const int64_t m = g->m, n = g->n, ldf = p == 0 ? g->ldf : g->ldc, bytes = kc * (int64_t)sizeof(T);
-    const int h = (int)fac__div_up(m, fac__div_up(m, MR));
-    const T *from = p == 0 ? g->from : g->c, *src = (const T *)(const void *)o->data + p * o->cs;
-    T *bs = g->scratch, *a = bs + N(strips_size)(0, n, kc);
-    N(pack_b)(g, bs, 0, n, p, kc, kc);
-    for (int64_t i = 0, rows; i < m; i += rows, src += rows * o->rs) {
-        rows = fac__min(h, m - i);
-        for (int64_t r = 0; r < rows; r++) memcpy(a + r * ROW, src + r * o->rs, (size_t)bytes);
-        ahead next = ahead_of(src + rows * o->rs, fac__div_up(bytes, FAC_CACHE_LINE), o->rs * (int64_t)sizeof(T),
-                              fac__min(rows, m - i - rows));
-        for (int64_t j = 0; j < n; j += NR) N(panel)
-        (&N(by_row), (int)rows, kc, a, bs + j * kc, NR, NULL, (T *)g->c + i * g->ldc + j, g->ldc,
-         (int)fac__min(NR, n - j), from ? from + i * ldf + j : NULL, ldf, &next);
-    }
-}
-#endif
 
 /* ---- few columns, and depth 1 ----------------------------------------------------------------------------------------- */
 
@@ -526,12 +524,7 @@ static void N(block)(const fac_gemm_block *g) {
         return;
     }
     const int64_t step = g->c_imag ? FAC_GEMM_KC / 2 : FAC_GEMM_KC;
-    void (*pass)(const fac_gemm_block *, int64_t, int64_t) = N(pass);
-#if FEW
-    if (IS_NATIVE(g->dtype) && g->n <= GROUP * NR && g->m > MR && g->a.cs == 1 && g->alpha[0] == 1)
-        pass = N(pass_of_few);
-#endif
-    for (int64_t p = 0; p < g->k; p += step) pass(g, p, fac__min(step, g->k - p));
+    for (int64_t p = 0; p < g->k; p += step) N(pass)(g, p, fac__min(step, g->k - p));
     if (g->k > 0 || g->from) return;
     for (int64_t i = 0; i < g->m; i++) {
         memset((T *)g->c + i * g->ldc, 0, (size_t)g->n * sizeof(T));
@@ -614,15 +607,14 @@ static void N(dots)(const fac_gemm_block *g) {
 #endif
 
 static size_t N(scratch)(int64_t m, int64_t n, int64_t k, bool complex) {
-    int64_t depth = fac__min(complex ? 2 * k : k, FAC_GEMM_KC);
-    return (size_t)(N(strips_size)(m, n, depth) +
-                    fac__max((complex ? 2 : 1) * ((FEW ? fac__min(m, ROWS + MR) : m) * depth + LANES), MR * ROW)) *
-           sizeof(T);
+    const int64_t depth = fac__min(complex ? 2 * k : k, FAC_GEMM_KC), rows = FEW ? fac__min(m, ROWS + MR) : m;
+    const int64_t panels = complex ? 2 * (rows * depth + LANES) : rows * (FEW ? ROW : depth) + LANES;
+    return (size_t)(N(strips_size)(m, n, depth) + panels) * sizeof(T);
 }
 
 #undef NR
 #undef GROUP
 #undef MANY
 #undef ROWS
-#undef PER_LINE
+#undef CHUNK
 #undef ROW
