@@ -23,33 +23,29 @@
 #define FAC_TRUNCATE(name) f64_##name
 #include "core/truncate.h"
 
-/* What is scattered is converted without gaps first, by the piece. */
-enum { PIECE_TO_SCATTER = 256, WIDEST = 8 };
-static void scatter(char *dst, int64_t ds, int64_t to, const char *src, int64_t ss, int64_t from, int64_t n,
-                    fac_cast cast) {
-    alignas(64) char piece[PIECE_TO_SCATTER * WIDEST];
-    for (int64_t i = 0; i < n; i += PIECE_TO_SCATTER) {
-        const int64_t m = fac__min(PIECE_TO_SCATTER, n - i);
-        cast(piece, 1, src + i * ss * from, ss, m);
-        fac__items_copy((size_t)to, dst + i * ds * to, ds * to, piece, to, m);
+/* What has gaps is gathered first and scattered last, by the piece. */
+enum { SPACED_PIECE = 256, WIDEST = 8 };
+static void spaced(char *dst, int64_t ds, int64_t to, const char *src, int64_t ss, int64_t from, int64_t n,
+                   fac_cast cast) {
+    alignas(64) char in[SPACED_PIECE * WIDEST], out[SPACED_PIECE * WIDEST];
+    for (int64_t i = 0; i < n; i += SPACED_PIECE, dst += SPACED_PIECE * ds * to, src += SPACED_PIECE * ss * from) {
+        const int64_t m = fac__min(SPACED_PIECE, n - i);
+        if (ss != 1) fac__items_copy((size_t)from, in, from, src, ss * from, m);
+        cast(ds == 1 ? dst : out, 1, ss == 1 ? src : in, 1, m);
+        if (ds != 1) fac__items_copy((size_t)to, dst, ds * to, out, to, m);
     }
 }
 
-/* Loops that write without gaps vectorise. */
+/* Loops without gaps vectorise; those with them would branch on each truth value besides. */
 #define FAC_CAST(from, F, to, T, expr)                                                           \
     static void from##_##to##_n(void *dst, int64_t ds, const void *src, int64_t ss, int64_t n) { \
         T *out = dst;                                                                            \
         const F *a = src;                                                                        \
-        if (ds != 1)                                                                             \
-            scatter(dst, ds, sizeof(T), src, ss, sizeof(F), n, from##_##to##_n);                 \
-        else if (ss == 1)                                                                        \
-            FAC_EACH(n) {                                                                        \
-                const F x = a[i];                                                                \
-                out[i] = (T)(expr);                                                              \
-            }                                                                                    \
+        if (n > 1 && (ds != 1 || ss != 1))                                                       \
+            spaced(dst, ds, sizeof(T), src, ss, sizeof(F), n, from##_##to##_n);                  \
         else                                                                                     \
             FAC_EACH(n) {                                                                        \
-                const F x = a[i * ss];                                                           \
+                const F x = a[i];                                                                \
                 out[i] = (T)(expr);                                                              \
             }                                                                                    \
     }

@@ -10,7 +10,10 @@
 #include "ops_gen.h"
 #include <math.h>
 
-enum { SHORT = 64 }; /* a row of so few floats is no more work than finding the next */
+enum {
+    SHORT = 64,         /* a row of so few floats is no more work than finding the next */
+    LONG = 8 * FAC_TILE /* and one of more that are converted had better not wait in a buffer for its gradient */
+};
 
 /* Operands: forward in, out; backward grad, output, grad_input. */
 typedef struct lines {
@@ -23,6 +26,7 @@ typedef struct lines {
     fac_acc kind;
     fac_softmax_form form;
     bool in_place; /* every operand's lines are contiguous elements of the kind */
+    bool in_tiles; /* gradients of long lines of halves are made a tile at a time */
     int64_t width, strips, strip;
 } lines;
 
@@ -45,6 +49,7 @@ static void plan_lines(lines *l, fac_tensor *const *t, int n, uint64_t mask, fac
     l->form = form;
     l->in_place = true;
     for (int k = 0; k < n; k++) add_operand(l, t[k], d);
+    l->in_tiles = n == 3 && l->n > LONG && fac__is_half(l->dtype[1]);
     fac__nest_build(&l->nest, t[0]->sizes, t[0]->ndim, ~mask, n, strides, false);
     bool columns = l->nest.ndim && l->nest.size[0] >= 4 && l->nest.stride[0][0] < l->step[0];
     l->width = columns ? l->nest.size[0] : 1;
@@ -80,6 +85,27 @@ static void converted_row(const lines *l, const fac_cursor *c, char *buffer) {
     void *p[3] = {a, last == 2 ? b : a, a};
     row(l, p);
     fac__tile_store(l->kind, a, address(l, c, last), l->dtype[last], l->step[last], l->n);
+}
+
+/* A gradient by two passes over tiles of its inputs. */
+static void back_in_tiles(const lines *l, const fac_cursor *c) {
+    float dy[FAC_TILE], y[FAC_TILE];
+    double sum = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < l->n; i += FAC_TILE) {
+            const int64_t n = fac__min(FAC_TILE, l->n - i);
+            fac__tile_load(FAC_ACC_F32, dy, address(l, c, 0) + i * l->step[0] * l->item[0], l->dtype[0], l->step[0], n);
+            if (pass == 1 || l->form == FAC_SOFTMAX)
+                fac__tile_load(FAC_ACC_F32, y, address(l, c, 1) + i * l->step[1] * l->item[1], l->dtype[1], l->step[1],
+                               n);
+            if (pass == 0) {
+                sum += FAC_ISA_PICK(fac__softmax_back_sum_f32)(l->form, dy, y, n);
+                continue;
+            }
+            FAC_ISA_PICK(fac__softmax_back_rest_f32)(l->form, dy, y, (float)sum, dy, n);
+            fac__tile_store(FAC_ACC_F32, dy, address(l, c, 2) + i * l->step[2] * l->item[2], l->dtype[2], l->step[2],
+                            n);
+        }
 }
 
 /* Short rows without gaps that have to be converted: many at a time go through a tile. */
@@ -120,7 +146,9 @@ static fac_status run_rows(void *ctx, int64_t begin, int64_t end, void *buffer) 
         return FAC_OK;
     }
     for (int64_t i = begin; i < end; i++) {
-        if (buffer) {
+        if (l->in_tiles) {
+            back_in_tiles(l, &c);
+        } else if (buffer) {
             converted_row(l, &c, buffer);
         } else {
             void *p[3] = {address(l, &c, 0), address(l, &c, 1), l->n_operands == 3 ? address(l, &c, 2) : NULL};
@@ -215,7 +243,7 @@ static fac_status run_lines(lines *l) {
     if (l->strips)
         return fac__parallel_for_scratch(0, rows / l->width * l->strips, fac__grain(FAC_GRAIN / 8, n * l->strip),
                                          (l->n_operands - 1) * strip_bytes(l), run_strips, l);
-    bytes = l->in_place ? 0 : 2 * l->n * (int64_t)fac__acc_size(l->kind);
+    bytes = l->in_place || l->in_tiles ? 0 : 2 * l->n * (int64_t)fac__acc_size(l->kind);
     return fac__parallel_for_scratch(0, rows, fac__grain(FAC_GRAIN / 8, n), bytes, run_rows, l);
 }
 

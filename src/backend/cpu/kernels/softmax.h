@@ -18,6 +18,10 @@ FAC_ISA_DECLARE(void, fac__softmax_back_row_f32,
                 (fac_softmax_form form, const float *dy, const float *y, float *dx, int64_t n));
 FAC_ISA_DECLARE(void, fac__softmax_back_row_f64,
                 (fac_softmax_form form, const double *dy, const double *y, double *dx, int64_t n));
+/* The same in two steps: the sum that all elements of a row need, and the gradient with it; dx may be dy. */
+FAC_ISA_DECLARE(float, fac__softmax_back_sum_f32, (fac_softmax_form form, const float *dy, const float *y, int64_t n));
+FAC_ISA_DECLARE(void, fac__softmax_back_rest_f32,
+                (fac_softmax_form form, const float *dy, const float *y, float s, float *dx, int64_t n));
 /* log(sum(exp(x))) of n elements; -inf for none. */
 FAC_ISA_DECLARE(float, fac__logsumexp_row_f32, (const float *x, int64_t n));
 FAC_ISA_DECLARE(double, fac__logsumexp_row_f64, (const double *x, int64_t n));

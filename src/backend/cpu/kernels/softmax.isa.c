@@ -272,21 +272,31 @@ static float dot_f32(const float *a, const float *b, int64_t n) {
     return fac_sum_f32(s0) + tail;
 }
 
-void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float *dy, const float *y, float *dx,
-                                             int64_t n) {
+float FAC_ISA_NAME(fac__softmax_back_sum_f32)(fac_softmax_form form, const float *dy, const float *y, int64_t n) {
+    float s = 0;
+    if (form == FAC_SOFTMAX) return dot_f32(dy, y, n);
+    FAC_ISA_NAME(fac__folds)[FAC_FOLD_SUM][FAC_ACC_F32].row(dy, n, &s);
+    return s;
+}
+
+void FAC_ISA_NAME(fac__softmax_back_rest_f32)(fac_softmax_form form, const float *dy, const float *y, float s,
+                                              float *dx, int64_t n) {
     if (form == FAC_SOFTMAX) {
-        float s = dot_f32(dy, y, n);
         for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - s);
         return;
     }
-    float s = 0;
-    FAC_ISA_NAME(fac__folds)[FAC_FOLD_SUM][FAC_ACC_F32].row(dy, n, &s);
     const fac_vf32 vs = fac_splat_f32(s);
     int64_t i = 0;
     for (; i + V <= n; i += V) fac_store_f32(dx + i, fac_load_f32(dy + i) - fac__vexp(fac_load_f32(y + i)) * vs);
     if (i == n) return;
     const fac_vf32 rest = fac__short_load(dy + i, n - i, 0) - fac__vexp(fac__short_load(y + i, n - i, 0)) * vs;
     fac__short_store(dx + i, rest, n - i);
+}
+
+void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float *dy, const float *y, float *dx,
+                                             int64_t n) {
+    const float s = FAC_ISA_NAME(fac__softmax_back_sum_f32)(form, dy, y, n);
+    FAC_ISA_NAME(fac__softmax_back_rest_f32)(form, dy, y, s, dx, n);
 }
 
 void FAC_ISA_NAME(fac__softmax_back_row_f64)(fac_softmax_form form, const double *dy, const double *y, double *dx,
