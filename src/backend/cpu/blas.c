@@ -4,7 +4,8 @@
               dot products of these, gemm_bf16.isa.c
    library    large f32: oneDNN's sgemm, on blocks fixed by shape, since its bits depend on the block
    rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_bf16.isa.c
-   dots       few rows or columns of f32, f64 or bf16, all of which lie along k: sums over vectors without packing (gemm.isa.c)
+   dots       few rows or columns of f32 or f64, or of bf16 where there are dot products of these, all of which lie along k: sums over
+              vectors without packing (gemm.isa.c, gemm_bf16.isa.c)
    packed     all else that is floating or complex: gemm.isa.c, whose bits do not depend on the blocks, so that these may
               follow the number of threads
    integers   plain loops (blas_int.isa.c)
@@ -22,7 +23,8 @@
 
 enum {
     TASK_WORK = 1 << 17, /* multiply-adds per chunk of tasks: some microseconds */
-    /* Sides of a packed block: one that is written where C is may be large, so that little is packed twice. Of others, a plane is kept. */
+    /* Sides of a packed block. One that is written straight to C may be large, so that little is packed twice; any other is computed in
+       a plane of its own size first. */
     PACKED_SIDE = 2048,
     PLANE_ROWS = 256, /* twice as many of f32 where vectors are of 64 bytes */
     PLANE_COLS = 1024,
@@ -254,9 +256,8 @@ typedef struct block_job {
 /* An operand of halves, [rows, cols] or turned, becomes one of f32 at `to`, whose rows have no gaps. */
 static void widen(fac_gemm_operand *x, int64_t rows, int64_t cols, fac_dtype d, float *to) {
     const bool dense = x->cs == 1 && x->rs == cols; /* one row */
-    const int64_t n = dense ? rows * cols : cols;
-    for (int64_t i = 0; i < rows * cols; i += n, x->data += 2 * x->rs)
-        fac__casts[FAC_F32][d](to + i, 1, x->data, x->cs, n);
+    const int64_t lines = dense ? 1 : rows, n = dense ? rows * cols : cols;
+    for (int64_t i = 0; i < lines; i++) fac__casts[FAC_F32][d](to + i * n, 1, x->data + 2 * i * x->rs, x->cs, n);
     x->data = (const char *)to, x->rs = cols, x->cs = 1;
 }
 
@@ -408,7 +409,7 @@ static fac_status run_blocks(const fac_gemm *g) {
     if (!job.library) {
         job.widens = suits_widening(g) && g->n <= kern->nr_f32; /* in one block of columns */
         fac_gemm_block_fn *pairs = job.widens ? NULL : bf16_block(g);
-        const bool rounds = pairs && g->dtype == FAC_F32; /* a factor is rounded alike wherever it is read */
+        const bool rounds = pairs && g->dtype == FAC_F32; /* in products of every shape */
         if (!job.widens && !rounds && suits_dots(g))
             job.block = g->dtype == FAC_BF16 ? FAC_ISA_PICK(fac__gemm_bf16_dots)() : kern->dots;
         if (!job.block) job.block = pairs ? pairs : kern->block;

@@ -336,7 +336,8 @@ static void rows(int64_t m, int64_t k, const uint16_t *a, int64_t lda, const uin
 /* ---- rows times columns that both lie along k -------------------------------------------------------------------------------- */
 
 enum { SIDE = 4 };
-/* sum[i * SIDE + j] = a's row i times b's row j, in vectors of sums of DOT elements; `rows` and `cols` are constants where this is inlined. */
+/* sum[i * SIDE + j] = a's row i times b's row j: products are summed in a vector over DOT elements at a time, and these sums in double.
+   `rows` and `cols` are constant where this is inlined. */
 WITH_BF16 __attribute__((always_inline)) static inline void some_dots(const int rows, const int cols, int64_t k,
                                                                       const uint16_t *a, int64_t lda, const uint16_t *b,
                                                                       int64_t ldb, double *sum) {
@@ -382,7 +383,7 @@ WITH_BF16 static void dots_tile(int rows, int cols, int64_t k, const uint16_t *a
     }
 }
 
-/* Tiles in an order in which what is few stays in the cache. */
+/* Tiles, along the shorter side first: its lines then stay in the cache. */
 static void dots(const fac_gemm_block *g) {
     const int64_t down = fac__div_up(g->m, SIDE), across = fac__div_up(g->n, SIDE);
     for (int64_t t = 0; t < down * across; t++) {

@@ -8,8 +8,8 @@ static bool X(is_short)(const fac_fft_group *g) {
     const int64_t from = g->in.complex ? 2 : 1, to = g->out.complex ? 2 : 1;
     if (g->in.step != from || g->out.step != to) return false;
     if (g->plan->inner == g->plan->n) return g->plan->kind == FAC_FFT_COMPLEX;
-    /* Of real ones those of 64 and 128 points alone, where a short line's factors lie ready. */
-    return (!g->plan->core.short_factors || g->plan->inner >= 64) && 2 * g->plan->core.columns.n >= LANES;
+    /* Lines of real numbers: of those with factors ready, the ones that `eights` transforms. */
+    return g->plan->core.short_factors ? g->plan->inner >= 64 : 2 * g->plan->core.columns.n >= LANES;
 }
 
 /* Lines that fill one square, or nearly: one of LANES rows, or two, each in half of it. */

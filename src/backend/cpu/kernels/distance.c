@@ -389,12 +389,13 @@ static fac_status run_backward(distances *j, fac_tensor *out) {
     return end_output(st, out, room);
 }
 
+/* The stride of a dimension of one element may be any number, and is not used. */
 static pair_values values_of(const fac_tensor *t) {
     const int n = t->ndim;
     return (pair_values){.data = fac__data(t),
                          .dtype = (fac_dtype)t->dtype,
-                         .row = n > 1 ? t->strides[n - 2] : 0,
-                         .col = t->strides[n - 1]};
+                         .row = n > 1 && t->sizes[n - 2] > 1 ? t->strides[n - 2] : 0,
+                         .col = t->sizes[n - 1] > 1 ? t->strides[n - 1] : 1};
 }
 
 fac_status cdist_backward_cpu(fac_structured *s, fac_tensor *grad_output, fac_tensor *x1, fac_tensor *x2, double p,

@@ -420,7 +420,7 @@ static fac_status check_range(void *ctx, int64_t begin, int64_t end) {
     return FAC_OK;
 }
 
-/* Planes of a chunk: of as many in each as in the others. */
+/* Planes of a chunk: chunks are of equal size, but for what the last one lacks. */
 static int64_t planes_at_once(const pool_job *j) {
     const int64_t most = fac__grain(FAC_GRAIN / 2, j->p.in_count + j->p.out_count + 1);
     return fac__div_up(j->p.planes, fac__div_up(j->p.planes, most));
