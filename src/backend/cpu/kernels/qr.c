@@ -123,7 +123,7 @@ static int64_t real_scratch(job *j, int64_t rows, int64_t cols) {
     j->at_a = fac__part(&bytes, j->m, fac__factor_row(j->n, j->dtype), j->a.item);
     j->at_q = fac__part(&bytes, rows, fac__factor_row(cols, j->dtype), j->a.item);
     j->at_tau = fac__part(&bytes, j->k, 1, j->a.item);
-    j->at_work = fac__part(&bytes, j->m, FAC_QR_BLOCK, j->a.item);
+    j->at_work = fac__part(&bytes, fac__factor_ld(j->m, j->dtype), FAC_QR_BLOCK, j->a.item);
     return bytes;
 }
 
