@@ -127,9 +127,9 @@ int fac__factor_cholesky(fac_dtype dtype, int64_t n, void *a, int64_t ld, fac_wo
                            .x_rs = ld,
                            .x_cs = 1};
     fac__solve_systems(&s, scratch);
-    const fac_status st = subtract_lower(dtype, right, left, (fac_gemm_matrix){.data = below, .row = 1, .col = ld},
-                                         (fac_gemm_matrix){.data = below, .row = ld, .col = 1},
-                                         at(below, left * ld, dtype), ld, scratch);
+    const fac_status st =
+        subtract_lower(dtype, right, left, (fac_gemm_matrix){.data = below, .row = 1, .col = ld},
+                       (fac_gemm_matrix){.data = below, .row = ld, .col = 1}, at(below, left * ld, dtype), ld, scratch);
     if (st != FAC_OK) return -(int)st;
     info = fac__factor_cholesky(dtype, right, at(a, left * (ld + 1), dtype), ld, scratch);
     return info > 0 ? (int)left + info : info;
@@ -139,25 +139,25 @@ int fac__factor_cholesky(fac_dtype dtype, int64_t n, void *a, int64_t ld, fac_wo
 
 /* Of numbers of one or two parts, the second of which changes its sign: what is above the diagonal of a small square, from what is below;
    and to[c][r] = from[r][c] of complex numbers for r < rows, c < cols. */
-#define MIRROR(T)                                                                             \
-    static void mirror_square_##T(int parts, int64_t n, T *a, int64_t ld) {                   \
-        for (int64_t c = 0; c < n; c++) {                                                     \
-            if (parts == 2) a[2 * c * (ld + 1) + 1] = 0;                                      \
-            for (int64_t r = c + 1; r < n; r++) {                                             \
-                T *to = a + parts * (r * ld + c);                                             \
-                const T *from = a + parts * (c * ld + r);                                     \
-                to[0] = from[0];                                                              \
-                if (parts == 2) to[1] = -from[1];                                             \
-            }                                                                                 \
-        }                                                                                     \
-    }                                                                                         \
-    static void turn_##T(int64_t rows, int64_t cols, T *to, const T *from, int64_t ld) {      \
-        for (int64_t j = 0; j < cols; j += MIRRORED)                                          \
-            for (int64_t r = 0; r < rows; r++)                                                \
-                for (int64_t c = j; c < fac__min(j + MIRRORED, cols); c++) {                  \
-                    to[2 * (r * ld + c)] = from[2 * (c * ld + r)];                            \
-                    to[2 * (r * ld + c) + 1] = -from[2 * (c * ld + r) + 1];                   \
-                }                                                                             \
+#define MIRROR(T)                                                                        \
+    static void mirror_square_##T(int parts, int64_t n, T *a, int64_t ld) {              \
+        for (int64_t c = 0; c < n; c++) {                                                \
+            if (parts == 2) a[2 * c * (ld + 1) + 1] = 0;                                 \
+            for (int64_t r = c + 1; r < n; r++) {                                        \
+                T *to = a + parts * (r * ld + c);                                        \
+                const T *from = a + parts * (c * ld + r);                                \
+                to[0] = from[0];                                                         \
+                if (parts == 2) to[1] = -from[1];                                        \
+            }                                                                            \
+        }                                                                                \
+    }                                                                                    \
+    static void turn_##T(int64_t rows, int64_t cols, T *to, const T *from, int64_t ld) { \
+        for (int64_t j = 0; j < cols; j += MIRRORED)                                     \
+            for (int64_t r = 0; r < rows; r++)                                           \
+                for (int64_t c = j; c < fac__min(j + MIRRORED, cols); c++) {             \
+                    to[2 * (r * ld + c)] = from[2 * (c * ld + r)];                       \
+                    to[2 * (r * ld + c) + 1] = -from[2 * (c * ld + r) + 1];              \
+                }                                                                        \
     }
 MIRROR(float)
 MIRROR(double)

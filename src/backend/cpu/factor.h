@@ -51,8 +51,13 @@ typedef struct fac_factor_kernels {
     /* C[m, cols] = Q C, or its transpose times C, for k reflections of m rows; C is such a matrix too. `identity`: it is one. */
     void (*qr_apply)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t ld, const void *tau, bool transpose,
                      void *c, int64_t ldc, int64_t cols, bool identity, void *room);
+    /* For few columns of many rows, which lie together: reflections and R in place of v's n <= FAC_QR_BLOCK columns of m >= FAC_QR_TALL rows.
+       Then, from these, Q's first n columns; what is in v is of no use afterwards. NULL where there is no such way. */
+    void (*qr_columns)(fac_dtype dtype, int64_t m, int64_t n, void *v, int64_t ld, void *tau);
+    void (*qr_columns_give)(fac_dtype dtype, int64_t m, int64_t n, void *v, int64_t ld, const void *tau, void *q,
+                            int64_t ldq);
 } fac_factor_kernels;
-enum { FAC_QR_BLOCK = 8, FAC_LDL_MOST = 256 };
+enum { FAC_QR_BLOCK = 8, FAC_QR_TALL = 64, FAC_LDL_MOST = 256 };
 
 FAC_ISA_DECLARE(const fac_factor_kernels *, fac__factor_kernels, (void));
 

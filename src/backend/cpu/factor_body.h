@@ -527,6 +527,19 @@ static void N(reflect_block)(int64_t m, int n, T *v, T *tau) {
     }
 }
 
+/* T of reflections, of whose vectors `dots` are the products. */
+static void N(triangle_of_block)(int n, const T *tau, T (*dots)[BLOCK], T (*t)[BLOCK]) {
+    for (int q = 0; q < n; q++) {
+        t[q][q] = tau[q];
+        for (int p = 0; p < q; p++) {
+            T x = 0;
+            for (int l = p; l < q; l++) x += t[p][l] * dots[q][l];
+            t[p][q] = -tau[q] * x;
+        }
+    }
+}
+
+#if COLUMNS
 /* dot[l] += x . y_l for `count` columns ld apart, which is constant where this is inlined. */
 static inline __attribute__((always_inline)) void N(dot_columns)(const int count, int64_t n, const T *x, const T *y,
                                                                  int64_t ld, T *dot) {
@@ -573,7 +586,7 @@ static void N(subtract_from_all)(int columns, int64_t n, const T *x, const T *w,
 
 /* Whether products of any two columns v[n][ld] fit, however a reflection changes them: they get no longer, and what is lost of a short one is
    nothing beside what it was. */
-enum { N(TALL) = 64, N(PIECE) = 2048 / (int)sizeof(T) };
+enum { N(PIECE) = 2048 / (int)sizeof(T) };
 static bool N(columns_fit)(int64_t m, int n, const T *v, int64_t ld) {
     bool fit = true;
     for (int l = 0; l < n; l++, v += ld) {
@@ -613,13 +626,34 @@ static void N(reflect_columns)(int64_t m, int n, T *v, int64_t ld, T *tau) {
         }
         memset(dots, 0, sizeof dots);
         for (int64_t r = 0; r < below; r += N(PIECE)) {
-            const int64_t end = fac__min(r + N(PIECE), below), skip = r ? r : 1; /* the next one begins a row further down */
+            const int64_t end = fac__min(r + N(PIECE), below),
+                          skip = r ? r : 1; /* the next one begins a row further down */
             for (int64_t i = r; fits && i < end; i++) x[i] *= by;
             N(subtract_from_all)(rest, end - r, x + r, w, y + 1 + r, ld);
             N(dot_all)(rest, end - skip, y + 1 + skip, y + 1 + skip, ld, dots);
         }
     }
 }
+
+/* Q's first n columns from the reflections that reflect_columns leaves, whose ones and zeros take R's place: I - V T V^T. */
+static void N(give_columns)(int64_t m, int n, T *v, int64_t ld, const T *tau, T *q, int64_t ldq) {
+    T dots[BLOCK][BLOCK] = {{0}}, t[BLOCK][BLOCK] = {{0}}, x[BLOCK][BLOCK] = {{0}};
+    for (int c = 0; c < n; c++)
+        for (int r = 0; r <= c; r++) v[c * ld + r] = r == c;
+    for (int64_t r = 0; r < m; r += N(PIECE))
+        for (int c = 0; c < n; c++) N(dot_all)(c, fac__min(N(PIECE), m - r), v + c * ld + r, v + r, ld, dots[c]);
+    N(triangle_of_block)(n, tau, dots, t);
+    for (int p = 0; p < n; p++)
+        for (int l = 0; l < n; l++)
+            for (int c = p; c < n; c++) x[p][l] += t[p][c] * v[c * ld + l];
+    for (int64_t r = 0; r < m; r += N(PIECE)) {
+        const int64_t rows = fac__min(N(PIECE), m - r);
+        for (int l = 0; l < n; l++) memset(q + l * ldq + r, 0, (size_t)rows * sizeof(T));
+        for (int l = 0; r == 0 && l < n; l++) q[l * (ldq + 1)] = 1;
+        for (int p = 0; p < n; p++) N(subtract_from_all)(n, rows, v + p * ld + r, x[p], q + r, ldq);
+    }
+}
+#endif
 
 /* V as it is meant: ones on the diagonal, zeros above it and in what is missing to BLOCK columns. Then T of these reflections. */
 static void N(finish_block)(int64_t m, int n, T *v, const T *tau, T (*t)[BLOCK]) {
@@ -633,14 +667,9 @@ static void N(finish_block)(int64_t m, int n, T *v, const T *tau, T (*t)[BLOCK])
         for (int q = 0; q < BLOCK; q++) dots[q] += SPREAD(v[r * BLOCK + q]) * row;
     }
     memset(t, 0, sizeof(T[BLOCK][BLOCK]));
-    for (int q = 0; q < n; q++) {
-        t[q][q] = tau[q];
-        for (int p = 0; p < q; p++) {
-            T x = 0;
-            for (int l = p; l < q; l++) x += t[p][l] * dots[q][l];
-            t[p][q] = -tau[q] * x;
-        }
-    }
+    T rows[BLOCK][BLOCK];
+    memcpy(rows, dots, sizeof rows);
+    N(triangle_of_block)(n, tau, rows, t);
 }
 
 /* C[m, lanes] -= V (T or its transpose) V^T C; w vectors of lanes. Rows of C from `filled` on are zero. */
@@ -684,15 +713,18 @@ static void N(qr)(int64_t m, int64_t n, T *a, int64_t ld, T *tau, T *room) {
     for (int64_t j = 0; j < fac__min(m, n); j += BLOCK) {
         const int columns = (int)fac__min(BLOCK, n - j), k = (int)fac__min(columns, m - j);
         T *at = a + j * ld + j;
-        if (m - j >= N(TALL)) {
-            const int64_t apart = fac__factor_ld(m - j, sizeof(T) == 8 ? FAC_F64 : FAC_F32), row = ld * (int64_t)sizeof(T),
-                          column = apart * (int64_t)sizeof(T);
+#if COLUMNS
+        if (m - j >= FAC_QR_TALL) {
+            const int64_t apart = fac__factor_ld(m - j, sizeof(T) == 8 ? FAC_F64 : FAC_F32),
+                          row = ld * (int64_t)sizeof(T), column = apart * (int64_t)sizeof(T);
             N(turn)((char *)room, column, (const char *)at, row, columns, m - j);
             N(reflect_columns)(m - j, columns, room, apart, tau + j);
             N(turn)((char *)at, row, (const char *)room, column, m - j, columns);
             if (n - j <= columns) return;
             N(copy_block)(m - j, columns, room, BLOCK, at, ld);
-        } else {
+        } else
+#endif
+        {
             memset(room, 0, (size_t)((m - j) * BLOCK) * sizeof(T));
             N(copy_block)(m - j, columns, room, BLOCK, at, ld);
             N(reflect_block)(m - j, k, room, tau + j);

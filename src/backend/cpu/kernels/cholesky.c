@@ -173,12 +173,14 @@ static fac_status inverse_chunk(void *ctx, int64_t begin, int64_t end, void *scr
     const job *j = ctx;
     const bool upper = j->uplo == 'U', real = j->kind < 2;
     const fac_matrices l = upper ? fac__matrices_turned(j->a) : j->a,
-                       out = (real ? j->out.row != (int64_t)j->out.item : upper) ? fac__matrices_turned(j->out) : j->out;
+                       out =
+                           (real ? j->out.row != (int64_t)j->out.item : upper) ? fac__matrices_turned(j->out) : j->out;
     char *x = (char *)scratch + j->at_a;
     const int64_t ld = fac__factor_ld(j->n, j->dtype);
     for (int64_t i = begin; i < end; i++) {
         FAC_TRY(refuse_zero(i, zero_on_diagonal(j, i)));
-        const fac_triangle t = real ? fac__matrix_triangle(&l, i, false, false) : (fac_triangle){.a = x, .rs = 1, .cs = ld};
+        const fac_triangle t =
+            real ? fac__matrix_triangle(&l, i, false, false) : (fac_triangle){.a = x, .rs = 1, .cs = ld};
         if (!real) fac__matrix_pack(&l, i, x, ld);
         FAC_TRY(fac__factor_inverse(j->dtype, j->n, &t, x, ld, work_of(j, scratch)));
         fac__matrix_unpack(&out, i, x, ld);
