@@ -153,6 +153,58 @@ static void factors_of_every_size_multiply_to_the_matrix(void **state) {
     }
 }
 
+/* Of well-conditioned factors, about sides at which an inverse is cut into blocks. The other triangle is not read. */
+static void inverses_from_cholesky_factors_are_symmetric_and_invert(void **state) {
+    (void)state;
+    const int64_t sides[] = {1, 5, 16, 47, 128, 129, 191, 257, 300, 450};
+    for (size_t i = 0; i < 8 * FAC_COUNT(sides); i++) {
+        FAC_SCOPE(scope);
+        const int64_t n = sides[i / 8];
+        const bool upper = i & 1, complex = i & 2;
+        const fac_dtype real = i & 4 ? FAC_F64 : FAC_F32, dtype = complex ? (i & 4 ? FAC_C128 : FAC_C64) : real;
+        fac_tensor *x = random_of(real, FAC_SHAPE(2, n, n));
+        if (complex) x = complex_of(x, random_of(real, FAC_SHAPE(2, n, n)));
+        fac_tensor *one = fac_to_dtype(fac_eye(n), dtype);
+        fac_tensor *a = fac_add(fac_div(times(x, turned(x)), fac_full(FAC_SHAPE(), (double)n)), one);
+        fac_tensor *l = fac_linalg_cholesky(a, .upper = upper), *no = fac_full_like(l, NAN);
+        l = fac_add(l, upper ? fac_tril(no, .diagonal = -1) : fac_triu(no, .diagonal = 1));
+        fac_tensor *inverse = fac_cholesky_inverse(l, .upper = upper);
+        assert_true(fac_equal(inverse, fac_resolve_conj(turned(inverse))));
+        fac_tensor *is = times(a, inverse), *be = fac_expand_as(one, is);
+        const double eps = (i & 4 ? 1e-15 : 5e-7) * (4 + sqrt((double)n));
+        assert_near(complex ? as_parts(is) : is, complex ? as_parts(be) : be, eps);
+        fac_tensor *apart = fac_select(fac_stack(FAC_TENSORS(l, l), .dim = 3), 3, 1),
+                   *columns = fac_mt(fac_contiguous(fac_mt(l)));
+        assert_true(fac_equal(fac_cholesky_inverse(apart, .upper = upper), inverse));
+        assert_true(fac_equal(fac_cholesky_inverse(columns, .upper = upper), inverse));
+    }
+}
+
+/* Columns of sizes that are far apart, one of which is zero, and pieces of rows that are cut. */
+static void tall_matrices_have_orthogonal_factors(void **state) {
+    (void)state;
+    const int64_t rows[] = {63, 64, 65, 257, 600, 2049};
+    for (size_t i = 0; i < 18 * FAC_COUNT(rows); i++) {
+        FAC_SCOPE(scope);
+        const int64_t m = rows[i / 18], n = 1 + (int64_t)(i / 2) % 9;
+        const fac_dtype dtype = i % 2 ? FAC_F64 : FAC_F32;
+        const double eps = i % 2 ? 1e-14 : 5e-6, one = 1, far = i % 2 ? 1e200 : 1e25;
+        const double sizes[] = {one, one, one, n > 5 ? far : one, one, one, n > 7 ? 1 / far : one, n > 8 ? 0 : one,
+                                one};
+        fac_tensor *by = fac_to_dtype(fac_tensor_from(sizes, FAC_F64, FAC_SHAPE(n)), dtype);
+        fac_tensor *x = random_of(dtype, FAC_SHAPE(2, m, n)), *a = fac_mul(x, by);
+        fac_linalg_qr_result f = fac_linalg_qr(a);
+        fac_tensor *unit = fac_where(fac_eq(by, fac_zeros_like(by)), fac_ones_like(by), by);
+        assert_near(times(f.Q, fac_div(f.R, unit)), fac_div(a, unit), eps);
+        fac_tensor *square = times(turned(f.Q), f.Q);
+        assert_near(square, fac_expand_as(fac_to_dtype(fac_eye(n), dtype), square), eps);
+        assert_true(fac_equal(fac_triu(f.R), f.R));
+        assert_true(fac_equal(fac_linalg_qr(a, .mode = "r").R, f.R));
+        assert_near(fac_div(fac_narrow(fac_triu(fac_geqrf(a).a), 1, 0, n), unit), fac_div(f.R, unit), eps);
+        assert_true(fac_equal(fac_linalg_qr(fac_mt(fac_contiguous(fac_mt(a)))).Q, f.Q));
+    }
+}
+
 static void solutions_solve_for_every_side(void **state) {
     (void)state;
     FAC_SCOPE(scope);
@@ -289,6 +341,12 @@ static void failures_are_told(void **state) {
     assert_error(FAC_ERR_UNSUPPORTED, "without pivoting");
     assert_null(fac_cholesky_inverse(MATRIX(2, 2, 0, 0, 1, 1)));
     assert_error(FAC_ERR_ARGUMENT, "singular");
+    for (int k = 0; k < 4; k++) { /* beyond the first block of the second matrix */
+        fac_tensor *two = fac_repeat(fac_to_dtype(fac_eye(200), k & 1 ? FAC_C128 : FAC_F64), FAC_INTS(2, 1, 1));
+        fac_fill_(fac_select(fac_select(fac_select(two, 0, 1), 0, 170), 0, 170), 0);
+        assert_null(fac_cholesky_inverse(two, .upper = (k & 2) != 0));
+        assert_error(FAC_ERR_ARGUMENT, "(Batch element 1): The diagonal element 171 is zero");
+    }
 }
 
 /* oneDNN's sgemm, which computes the products within large factors, in place of the library's. */
@@ -410,12 +468,14 @@ static void matrices_without_elements_have_factors(void **state) {
 static void bits_do_not_depend_on_threads(void **state) {
     (void)state;
     FAC_SCOPE(scope);
-    fac_tensor *many = RANDOM(2048, 17, 17), *large = RANDOM(420, 420), *first[4] = {NULL};
+    fac_tensor *many = RANDOM(2048, 17, 17), *large = RANDOM(420, 420), *first[6] = {NULL};
+    fac_tensor *l = fac_add(large, fac_mul(eye(420), 30)), *z = complex_of(l, large);
     for (int threads = 1; threads < 8; threads += 3) {
         assert_ok(fac_set_num_threads(threads));
-        fac_tensor *now[4] = {fac_linalg_inv(many), fac_linalg_eigvalsh(many), fac_linalg_inv(large),
-                              fac_linalg_cholesky(times(large, turned(large)))};
-        for (int i = 0; i < 4; i++) {
+        fac_tensor *now[] = {fac_linalg_inv(many),    fac_linalg_eigvalsh(many),
+                             fac_linalg_inv(large),   fac_linalg_cholesky(times(large, turned(large))),
+                             fac_cholesky_inverse(l), fac_cholesky_inverse(z)};
+        for (size_t i = 0; i < FAC_COUNT(now); i++) {
             if (!first[i]) first[i] = now[i];
             assert_true(fac_equal(now[i], first[i]));
         }
@@ -567,16 +627,17 @@ static void cholesky_keeps_the_imaginary_part_of_a_diagonal_gradient(void **stat
 FAC_TEST_MAIN(FAC_TEST(cholesky_of_a_small_matrix_is_its_factor), FAC_TEST(cholesky_reads_one_triangle),
               FAC_TEST(cholesky_solve_gives_solutions), FAC_TEST(solve_triangular_looks_at_one_triangle),
               FAC_TEST(lu_factors_multiply_to_the_matrix), FAC_TEST(factors_of_every_size_multiply_to_the_matrix),
-              FAC_TEST(solutions_solve_for_every_side), FAC_TEST(complex_solutions_solve_for_every_side),
-              FAC_TEST(one_factor_serves_many_right_sides), FAC_TEST(determinants_are_those_of_closed_forms),
-              FAC_TEST(ldl_factors_solve), FAC_TEST(nan_hides_no_larger_pivot),
-              FAC_TEST(nan_below_a_zero_pivot_is_not_lost), FAC_TEST(nan_off_the_diagonal_makes_a_block_of_two),
-              FAC_TEST(failures_are_told), FAC_TEST(products_that_fail_within_factors_are_told),
-              FAC_TEST(pivots_that_are_no_rows_are_refused), FAC_TEST(singular_matrices_are_told_by_info),
-              FAC_TEST(failed_checks_change_no_output), FAC_TEST(outputs_with_gaps_get_what_new_ones_get),
-              FAC_TEST(inputs_of_any_strides_give_the_same), FAC_TEST(matrices_without_elements_have_factors),
-              FAC_TEST(bits_do_not_depend_on_threads), FAC_TEST(gradients_are_those_of_differences),
-              FAC_TEST(complex_gradients_are_those_of_differences), FAC_TEST(rectangular_factors_have_gradients),
-              FAC_TEST(determinant_of_a_singular_matrix_has_a_gradient),
+              FAC_TEST(inverses_from_cholesky_factors_are_symmetric_and_invert),
+              FAC_TEST(tall_matrices_have_orthogonal_factors), FAC_TEST(solutions_solve_for_every_side),
+              FAC_TEST(complex_solutions_solve_for_every_side), FAC_TEST(one_factor_serves_many_right_sides),
+              FAC_TEST(determinants_are_those_of_closed_forms), FAC_TEST(ldl_factors_solve),
+              FAC_TEST(nan_hides_no_larger_pivot), FAC_TEST(nan_below_a_zero_pivot_is_not_lost),
+              FAC_TEST(nan_off_the_diagonal_makes_a_block_of_two), FAC_TEST(failures_are_told),
+              FAC_TEST(products_that_fail_within_factors_are_told), FAC_TEST(pivots_that_are_no_rows_are_refused),
+              FAC_TEST(singular_matrices_are_told_by_info), FAC_TEST(failed_checks_change_no_output),
+              FAC_TEST(outputs_with_gaps_get_what_new_ones_get), FAC_TEST(inputs_of_any_strides_give_the_same),
+              FAC_TEST(matrices_without_elements_have_factors), FAC_TEST(bits_do_not_depend_on_threads),
+              FAC_TEST(gradients_are_those_of_differences), FAC_TEST(complex_gradients_are_those_of_differences),
+              FAC_TEST(rectangular_factors_have_gradients), FAC_TEST(determinant_of_a_singular_matrix_has_a_gradient),
               FAC_TEST(determinant_of_a_singular_matrix_has_a_second_gradient),
               FAC_TEST(cholesky_keeps_the_imaginary_part_of_a_diagonal_gradient))

@@ -18,8 +18,8 @@ typedef struct fac_triangle {
 } fac_triangle;
 
 /* X[n, k] with T1 T2 X = B (T1 X = B if steps is 1); t[0] is solved first. B's row order_in[i] stands for row i, and X's row i is
-   written to row order_out[i]; NULL: as they are. Without b the right sides are the columns of the identity; then order_out speaks of
-   columns. X may be B. */
+   written to row order_out[i]; NULL: as they are. Without b the right sides are the columns of the identity; then order_out, if any,
+   speaks of columns. X may be B. */
 typedef struct fac_systems {
     fac_dtype dtype;
     int64_t n, k;
@@ -45,14 +45,19 @@ typedef struct fac_factor_kernels {
     /* Bunch and Kaufman's factors of the lower triangle in place, as LAPACK's sytrf leaves them; its pivots, and what it returns. For n up
        to FAC_LDL_MOST: columns are updated one by one. */
     int (*ldl)(fac_dtype dtype, int64_t n, void *a, int64_t ld, int *pivots);
-    /* Reflections and R in place of a row-major matrix whose rows are fac__factor_row(n) apart, with zeros behind its columns. `room`: m x
-       FAC_QR_BLOCK numbers, aligned to 64. */
+    /* Reflections and R in place of a row-major matrix whose rows are fac__factor_row(n) apart, with zeros behind its columns. `room`:
+       fac__factor_ld(m) x FAC_QR_BLOCK numbers, aligned to 64. */
     void (*qr)(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, void *tau, void *room);
     /* C[m, cols] = Q C, or its transpose times C, for k reflections of m rows; C is such a matrix too. `identity`: it is one. */
     void (*qr_apply)(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64_t ld, const void *tau, bool transpose,
                      void *c, int64_t ldc, int64_t cols, bool identity, void *room);
+    /* For few columns of many rows, which lie together: reflections and R in place of v's n <= FAC_QR_BLOCK columns of m >= FAC_QR_TALL rows.
+       Then, from these, Q's first n columns; what is in v is of no use afterwards. NULL where there is no such way. */
+    void (*qr_columns)(fac_dtype dtype, int64_t m, int64_t n, void *v, int64_t ld, void *tau);
+    void (*qr_columns_give)(fac_dtype dtype, int64_t m, int64_t n, void *v, int64_t ld, const void *tau, void *q,
+                            int64_t ldq);
 } fac_factor_kernels;
-enum { FAC_QR_BLOCK = 8, FAC_LDL_MOST = 256 };
+enum { FAC_QR_BLOCK = 8, FAC_QR_TALL = 64, FAC_LDL_MOST = 256 };
 
 FAC_ISA_DECLARE(const fac_factor_kernels *, fac__factor_kernels, (void));
 
@@ -76,6 +81,10 @@ fac_status fac__factor_for(int64_t n, double work, int64_t bytes, fac_scratch_fn
    `pivots` is of no use. */
 void fac__solve_systems(const fac_systems *s, fac_workspace scratch);
 int fac__factor_cholesky(fac_dtype dtype, int64_t n, void *a, int64_t ld, fac_workspace scratch);
+/* x[n, n] = (L L^H)^-1, Hermitian to the bit, for a lower triangle L without zeros on the diagonal. A complex L is x itself, which its
+   inverse takes the place of; LAPACK is loaded. errors: the product's */
+fac_status fac__factor_inverse(fac_dtype dtype, int64_t n, const fac_triangle *l, void *x, int64_t ld,
+                               fac_workspace scratch);
 int fac__factor_lu(fac_dtype dtype, int64_t m, int64_t n, void *a, int64_t ld, int *pivots, fac_workspace scratch);
 
 #endif

@@ -11,6 +11,14 @@
 #define BLOCK 8  /* reflections that are applied together */
 #define PANEL 16 /* columns of an LU panel; a multiple of all LANES */
 
+/* Whether tall panels of QR have a way of their own. For x86 without AVX2, where the library is to be small, they have not. */
+#if FAC_VECTOR_BYTES == 16 && defined(__x86_64__)
+#define COLUMNS 0
+#else
+#define COLUMNS 1
+#endif
+
+#if COLUMNS
 /* Columns of a panel from rows, and back. */
 static void turn_f32(char *to, int64_t to_row, const char *from, int64_t from_row, int64_t rows, int64_t cols) {
     FAC_ISA_NAME(fac__transpose_4)(to, to_row, from, from_row, rows, cols, false);
@@ -18,6 +26,7 @@ static void turn_f32(char *to, int64_t to_row, const char *from, int64_t from_ro
 static void turn_f64(char *to, int64_t to_row, const char *from, int64_t from_row, int64_t rows, int64_t cols) {
     FAC_ISA_NAME(fac__transpose_8)(to, to_row, from, from_row, rows, cols);
 }
+#endif
 
 #define T float
 #define V fac_vf32
@@ -101,14 +110,37 @@ static void qr_apply(fac_dtype dtype, int64_t m, int64_t k, const void *a, int64
         qr_apply_f32(m, k, a, ld, tau, transpose, c, ldc, cols, identity, room);
 }
 
+#if COLUMNS
+static void qr_columns(fac_dtype dtype, int64_t m, int64_t n, void *v, int64_t ld, void *tau) {
+    if (dtype == FAC_F64)
+        reflect_columns_f64(m, (int)n, v, ld, tau);
+    else
+        reflect_columns_f32(m, (int)n, v, ld, tau);
+}
+
+static void qr_columns_give(fac_dtype dtype, int64_t m, int64_t n, void *v, int64_t ld, const void *tau, void *q,
+                            int64_t ldq) {
+    if (dtype == FAC_F64)
+        give_columns_f64(m, (int)n, v, ld, tau, q, ldq);
+    else
+        give_columns_f32(m, (int)n, v, ld, tau, q, ldq);
+}
+#endif
+
 const fac_factor_kernels *FAC_ISA_NAME(fac__factor_kernels)(void) {
-    static const fac_factor_kernels table = {.strip_f32 = 2 * FAC_LANES_F32,
-                                             .strip_f64 = 2 * FAC_LANES_F64,
-                                             .solve = solve,
-                                             .cholesky = cholesky,
-                                             .lu = lu,
-                                             .ldl = ldl,
-                                             .qr = qr,
-                                             .qr_apply = qr_apply};
+    static const fac_factor_kernels table = {
+        .strip_f32 = 2 * FAC_LANES_F32,
+        .strip_f64 = 2 * FAC_LANES_F64,
+        .solve = solve,
+        .cholesky = cholesky,
+        .lu = lu,
+        .ldl = ldl,
+        .qr = qr,
+#if COLUMNS
+        .qr_columns = qr_columns,
+        .qr_columns_give = qr_columns_give,
+#endif
+        .qr_apply = qr_apply
+    };
     return &table;
 }

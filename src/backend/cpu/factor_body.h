@@ -212,7 +212,7 @@ static void N(solve)(const fac_systems *s, int64_t begin, T *tile) {
         (w > 1 ? N(solve_two) : N(solve_one))(&rows, step ? 0 : first, step ? 0 : first, s->n, x, ldx);
     }
     T *to = (T *)s->x + begin * s->x_cs;
-    if (s->b)
+    if (s->b || !s->order_out)
         N(unpack_tile)(tile, width, s->n, lanes, to, s->x_rs, s->x_cs, s->order_out);
     else
         N(unpack_columns)(tile, width, s->n, lanes, s->x, s->x_rs, s->x_cs, s->order_out + begin);
@@ -527,7 +527,20 @@ static void N(reflect_block)(int64_t m, int n, T *v, T *tau) {
     }
 }
 
-/* dot[l] = x . y_l for `count` columns ld apart, which is constant where this is inlined. */
+/* T of reflections, of whose vectors `dots` are the products. */
+static void N(triangle_of_block)(int n, const T *tau, T (*dots)[BLOCK], T (*t)[BLOCK]) {
+    for (int q = 0; q < n; q++) {
+        t[q][q] = tau[q];
+        for (int p = 0; p < q; p++) {
+            T x = 0;
+            for (int l = p; l < q; l++) x += t[p][l] * dots[q][l];
+            t[p][q] = -tau[q] * x;
+        }
+    }
+}
+
+#if COLUMNS
+/* dot[l] += x . y_l for `count` columns ld apart, which is constant where this is inlined. */
 static inline __attribute__((always_inline)) void N(dot_columns)(const int count, int64_t n, const T *x, const T *y,
                                                                  int64_t ld, T *dot) {
     V sum[4][2] = {{{0}}};
@@ -543,8 +556,13 @@ static inline __attribute__((always_inline)) void N(dot_columns)(const int count
         STORE(lane, sum[l][0] + sum[l][1]);
         for (int i = 0; i < LANES; i++) total += lane[i];
         for (int64_t i = r; i < n; i++) total += x[i] * y[l * ld + i];
-        dot[l] = total;
+        dot[l] += total;
     }
+}
+static void N(dot_all)(int columns, int64_t n, const T *x, const T *y, int64_t ld, T *dot) {
+    for (; columns >= 4; columns -= 4, y += 4 * ld, dot += 4) N(dot_columns)(4, n, x, y, ld, dot);
+    for (; columns >= 2; columns -= 2, y += 2 * ld, dot += 2) N(dot_columns)(2, n, x, y, ld, dot);
+    if (columns) N(dot_columns)(1, n, x, y, ld, dot);
 }
 
 /* y_l -= w[l] x. */
@@ -560,42 +578,82 @@ static inline __attribute__((always_inline)) void N(subtract_from_columns)(const
     for (; r < n; r++)
         for (int l = 0; l < count; l++) y[l * ld + r] -= w[l] * x[r];
 }
-
-/* The columns right of one that was made a reflection, count at a time: y_l -= tau (y_l[0] + x . y_l[1..]) (1, x). */
-static inline __attribute__((always_inline)) void N(reflect_columns_by)(const int count, int64_t n, T tau, const T *x,
-                                                                        T *y, int64_t ld) {
-    T w[4];
-    N(dot_columns)(count, n, x, y + 1, ld, w);
-    for (int l = 0; l < count; l++) {
-        w[l] = tau * (y[l * ld] + w[l]);
-        y[l * ld] -= w[l];
-    }
-    N(subtract_from_columns)(count, n, x, w, y + 1, ld);
+static void N(subtract_from_all)(int columns, int64_t n, const T *x, const T *w, T *y, int64_t ld) {
+    for (; columns >= 4; columns -= 4, y += 4 * ld, w += 4) N(subtract_from_columns)(4, n, x, w, y, ld);
+    for (; columns >= 2; columns -= 2, y += 2 * ld, w += 2) N(subtract_from_columns)(2, n, x, w, y, ld);
+    if (columns) N(subtract_from_columns)(1, n, x, w, y, ld);
 }
 
-/* As reflect_block, for n columns v[n][m] that each lie together: what tall matrices gain from. */
-enum { N(TALL) = 64 };
-static void N(reflect_columns)(int64_t m, int n, T *v, T *tau) {
+/* Whether products of any two columns v[n][ld] fit, however a reflection changes them: they get no longer, and what is lost of a short one is
+   nothing beside what it was. */
+enum { N(PIECE) = 2048 / (int)sizeof(T) };
+static bool N(columns_fit)(int64_t m, int n, const T *v, int64_t ld) {
+    bool fit = true;
+    for (int l = 0; l < n; l++, v += ld) {
+        T square = 0;
+        N(dot_columns)(1, m, v, v, 0, &square);
+        fit &= square == 0 || (square > (T)LEAST_SQUARE && square < (T)MOST_SQUARE);
+    }
+    return fit;
+}
+
+/* As reflect_block, for n columns v[n][ld] that each lie together: what tall matrices gain from. Rows go PIECE at a time, so that all columns
+   of a piece stay in L1: a reflection is applied to it, and the next column multiplied with those from it on. */
+static void N(reflect_columns)(int64_t m, int n, T *v, int64_t ld, T *tau) {
+    T dots[BLOCK] = {0}, w[BLOCK]; /* dots: of column q with those from q on, below row q */
+    const bool all_fit = N(columns_fit)(m, n, v, ld);
+    for (int64_t r = 1; r < m; r += N(PIECE)) N(dot_all)(n, fac__min(N(PIECE), m - r), v + r, v + r, ld, dots);
     for (int q = 0; q < n; q++) {
-        T *x = v + q * m + q + 1, *y = x + m - 1, square;
+        T *x = v + q * (ld + 1) + 1, *y = x + ld - 1, by = 1; /* y: from row q on */
         const int64_t below = m - q - 1;
-        N(dot_columns)(1, below, x, x, 0, &square);
-        const double sum = square, alpha = x[-1];
-        const bool fits = sum > LEAST_SQUARE && sum < MOST_SQUARE && alpha * alpha < MOST_SQUARE;
-        const N(reflection) h = fits ? N(reflection_of)(alpha, sum, 1) : N(careful_reflection)(m, q, v + q * m, 1);
-        const T up = (T)h.scale, inverse = 1 / h.by;
-        if (fits)
-            for (int64_t r = 0; r < below; r++) x[r] *= inverse;
-        else
+        const int rest = n - q - 1;
+        const double sum = dots[0], alpha = x[-1];
+        const bool fits = all_fit && sum > LEAST_SQUARE;
+        const N(reflection) h = fits ? N(reflection_of)(alpha, sum, 1) : N(careful_reflection)(m, q, v + q * ld, 1);
+        if (fits) {
+            by = 1 / h.by;
+        } else {
+            const T up = (T)h.scale;
             for (int64_t r = 0; r < below; r++) x[r] = x[r] * up / h.by;
+            memset(dots, 0, sizeof dots);
+            N(dot_all)(rest, below, x, y + 1, ld, dots + 1);
+        }
         x[-1] = (T)h.beta;
         tau[q] = h.tau;
-        int l = q + 1;
-        for (; l + 4 <= n; l += 4, y += 4 * m) N(reflect_columns_by)(4, below, h.tau, x, y, m);
-        for (; l + 2 <= n; l += 2, y += 2 * m) N(reflect_columns_by)(2, below, h.tau, x, y, m);
-        if (l < n) N(reflect_columns_by)(1, below, h.tau, x, y, m);
+        for (int l = 0; l < rest; l++) {
+            w[l] = h.tau * (y[l * ld] + dots[l + 1] * by);
+            y[l * ld] -= w[l];
+        }
+        memset(dots, 0, sizeof dots);
+        for (int64_t r = 0; r < below; r += N(PIECE)) {
+            const int64_t end = fac__min(r + N(PIECE), below),
+                          skip = r ? r : 1; /* the next one begins a row further down */
+            for (int64_t i = r; fits && i < end; i++) x[i] *= by;
+            N(subtract_from_all)(rest, end - r, x + r, w, y + 1 + r, ld);
+            N(dot_all)(rest, end - skip, y + 1 + skip, y + 1 + skip, ld, dots);
+        }
     }
 }
+
+/* Q's first n columns from the reflections that reflect_columns leaves, whose ones and zeros take R's place: I - V T V^T. */
+static void N(give_columns)(int64_t m, int n, T *v, int64_t ld, const T *tau, T *q, int64_t ldq) {
+    T dots[BLOCK][BLOCK] = {{0}}, t[BLOCK][BLOCK] = {{0}}, x[BLOCK][BLOCK] = {{0}};
+    for (int c = 0; c < n; c++)
+        for (int r = 0; r <= c; r++) v[c * ld + r] = r == c;
+    for (int64_t r = 0; r < m; r += N(PIECE))
+        for (int c = 0; c < n; c++) N(dot_all)(c, fac__min(N(PIECE), m - r), v + c * ld + r, v + r, ld, dots[c]);
+    N(triangle_of_block)(n, tau, dots, t);
+    for (int p = 0; p < n; p++)
+        for (int l = 0; l < n; l++)
+            for (int c = p; c < n; c++) x[p][l] += t[p][c] * v[c * ld + l];
+    for (int64_t r = 0; r < m; r += N(PIECE)) {
+        const int64_t rows = fac__min(N(PIECE), m - r);
+        for (int l = 0; l < n; l++) memset(q + l * ldq + r, 0, (size_t)rows * sizeof(T));
+        for (int l = 0; r == 0 && l < n; l++) q[l * (ldq + 1)] = 1;
+        for (int p = 0; p < n; p++) N(subtract_from_all)(n, rows, v + p * ld + r, x[p], q + r, ldq);
+    }
+}
+#endif
 
 /* V as it is meant: ones on the diagonal, zeros above it and in what is missing to BLOCK columns. Then T of these reflections. */
 static void N(finish_block)(int64_t m, int n, T *v, const T *tau, T (*t)[BLOCK]) {
@@ -609,14 +667,9 @@ static void N(finish_block)(int64_t m, int n, T *v, const T *tau, T (*t)[BLOCK])
         for (int q = 0; q < BLOCK; q++) dots[q] += SPREAD(v[r * BLOCK + q]) * row;
     }
     memset(t, 0, sizeof(T[BLOCK][BLOCK]));
-    for (int q = 0; q < n; q++) {
-        t[q][q] = tau[q];
-        for (int p = 0; p < q; p++) {
-            T x = 0;
-            for (int l = p; l < q; l++) x += t[p][l] * dots[q][l];
-            t[p][q] = -tau[q] * x;
-        }
-    }
+    T rows[BLOCK][BLOCK];
+    memcpy(rows, dots, sizeof rows);
+    N(triangle_of_block)(n, tau, rows, t);
 }
 
 /* C[m, lanes] -= V (T or its transpose) V^T C; w vectors of lanes. Rows of C from `filled` on are zero. */
@@ -660,14 +713,18 @@ static void N(qr)(int64_t m, int64_t n, T *a, int64_t ld, T *tau, T *room) {
     for (int64_t j = 0; j < fac__min(m, n); j += BLOCK) {
         const int columns = (int)fac__min(BLOCK, n - j), k = (int)fac__min(columns, m - j);
         T *at = a + j * ld + j;
-        if (m - j >= N(TALL)) {
-            const int64_t column = (m - j) * (int64_t)sizeof(T), row = ld * (int64_t)sizeof(T);
+#if COLUMNS
+        if (m - j >= FAC_QR_TALL) {
+            const int64_t apart = fac__factor_ld(m - j, sizeof(T) == 8 ? FAC_F64 : FAC_F32),
+                          row = ld * (int64_t)sizeof(T), column = apart * (int64_t)sizeof(T);
             N(turn)((char *)room, column, (const char *)at, row, columns, m - j);
-            N(reflect_columns)(m - j, columns, room, tau + j);
+            N(reflect_columns)(m - j, columns, room, apart, tau + j);
             N(turn)((char *)at, row, (const char *)room, column, m - j, columns);
             if (n - j <= columns) return;
             N(copy_block)(m - j, columns, room, BLOCK, at, ld);
-        } else {
+        } else
+#endif
+        {
             memset(room, 0, (size_t)((m - j) * BLOCK) * sizeof(T));
             N(copy_block)(m - j, columns, room, BLOCK, at, ld);
             N(reflect_block)(m - j, k, room, tau + j);

@@ -1,5 +1,5 @@
-/* Cholesky factors and triangular systems: of real matrices by the kernels of factor.h, of complex ones by LAPACK's potrf, potrs and
-   potri, and trsm of BLAS.
+/* Cholesky factors and triangular systems: of real matrices by the kernels of factor.h, of complex ones by LAPACK's potrf and potrs, and
+   trsm of BLAS; inverses by blocks of both.
 
    Batches are cut into chunks of whole matrices; each is computed in its own dtype, and results do not depend on the number of threads.
    To LAPACK a result whose columns lie together is computed where it stands, any other in scratch memory. */
@@ -58,7 +58,7 @@ static fac_status factor_real_chunk(void *ctx, int64_t begin, int64_t end, void 
 }
 
 /* Scratch memory for so many columns, and for what factor.h does with a matrix and its right sides. */
-static int64_t real_scratch(job *j, int64_t count, int64_t columns) {
+static int64_t own_scratch(job *j, int64_t count, int64_t columns) {
     int64_t bytes = 0;
     const int64_t ld = fac__factor_ld(j->n, j->dtype);
     j->work_bytes = fac__factor_scratch(j->n, j->n, j->dtype, fac__factor_threads(count));
@@ -70,7 +70,7 @@ static int64_t real_scratch(job *j, int64_t count, int64_t columns) {
 static fac_status factor_all(job *j) {
     int64_t bytes = 0;
     if (fac__factor_takes(j->dtype)) {
-        bytes = real_scratch(j, j->a.count, j->n);
+        bytes = own_scratch(j, j->a.count, j->n);
         return fac__factor_for(j->a.count, cubed(j->n) / 6, bytes, factor_real_chunk, j);
     }
     (void)fac__part(&bytes, j->n, j->n, j->a.item);
@@ -145,18 +145,8 @@ fac_status cholesky_solve_cpu(fac_structured *s, fac_tensor *self, fac_tensor *i
     const int64_t count = j.n && j.k ? j.out.count : 0;
     const double work = (double)j.n * j.n * j.k;
     if (!fac__factor_takes(j.dtype)) return fac__lapack_for(count, work, bytes, solve_chunk, &j);
-    bytes = real_scratch(&j, count, 0);
+    bytes = own_scratch(&j, count, 0);
     return fac__factor_for(count, work, bytes, solve_real_chunk, &j);
-}
-
-/* The other triangle of a Hermitian matrix, from the one that LAPACK wrote. */
-static void mirror(char *a, int64_t ld, int n, int kind, bool upper, size_t item) {
-    for (int64_t c = 0; c < n; c++)
-        for (int64_t r = c + 1; r < n; r++) {
-            char *low = a + (size_t)(c * ld + r) * item, *high = a + (size_t)(r * ld + c) * item;
-            memcpy(upper ? low : high, upper ? high : low, item);
-            fac__conjugate(upper ? low : high, 1, kind);
-        }
 }
 
 static fac_status refuse_zero(int64_t i, int info) {
@@ -167,49 +157,33 @@ static fac_status refuse_zero(int64_t i, int info) {
     return FAC_OK;
 }
 
-static fac_status inverse_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
-    const job *j = ctx;
-    for (int64_t i = begin; i < end; i++) {
-        int ld, info = 0;
-        char *x = fac__matrix_room(&j->out, i, scratch, &ld);
-        fac__matrix_pack(&j->a, i, x, ld);
-        fac__lapack.potri[j->kind](&j->uplo, &j->n, x, &ld, &info, 1);
-        FAC_TRY(refuse_zero(i, info));
-        mirror(x, ld, j->n, j->kind, j->uplo == 'U', j->out.item);
-        fac__matrix_settle(&j->out, i, x, scratch);
-    }
-    return FAC_OK;
-}
-
 static int zero_on_diagonal(const job *j, int64_t i) {
     const char *a = fac__matrix_at(&j->a, i);
     for (int64_t r = 0; r < j->n; r++) {
-        const char *at = a + r * (j->a.row + j->a.col);
-        if (j->dtype == FAC_F64 ? *(const double *)(const void *)at == 0 : *(const float *)(const void *)at == 0)
+        const float *f = (const float *)(const void *)(a + r * (j->a.row + j->a.col));
+        const double *d = (const double *)(const void *)f;
+        if (j->kind % 2 ? d[0] == 0 && (j->kind < 2 || d[1] == 0) : f[0] == 0 && (j->kind < 2 || f[1] == 0))
             return (int)r + 1;
     }
     return 0;
 }
 
-/* Of the inverse's columns, solved for one by one, the lower half is kept, so that it is as symmetric as the matrix. */
-static fac_status inverse_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+/* The transpose of an upper factor is the lower one of the matrix's transpose. */
+static fac_status inverse_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const job *j = ctx;
-    const fac_matrices l = j->uplo == 'U' ? fac__matrices_turned(j->a) : j->a, turned = fac__matrices_turned(l);
+    const bool upper = j->uplo == 'U', real = j->kind < 2;
+    const fac_matrices l = upper ? fac__matrices_turned(j->a) : j->a,
+                       out =
+                           (real ? j->out.row != (int64_t)j->out.item : upper) ? fac__matrices_turned(j->out) : j->out;
     char *x = (char *)scratch + j->at_a;
-    int *order = (int *)(void *)((char *)scratch + j->at_out);
     const int64_t ld = fac__factor_ld(j->n, j->dtype);
-    for (int r = 0; r < j->n; r++) order[r] = r;
     for (int64_t i = begin; i < end; i++) {
         FAC_TRY(refuse_zero(i, zero_on_diagonal(j, i)));
-        fac_systems s = {.dtype = j->dtype, .n = j->n, .k = j->n, .steps = 2, .order_out = order};
-        s.t[0] = fac__matrix_triangle(&l, i, false, false);
-        s.t[1] = fac__matrix_triangle(&turned, i, true, false);
-        s.x = x;
-        s.x_rs = 1;
-        s.x_cs = ld;
-        fac__solve_systems(&s, work_of(j, scratch));
-        mirror(x, ld, j->n, j->kind, false, j->out.item);
-        fac__matrix_unpack(&j->out, i, x, ld);
+        const fac_triangle t =
+            real ? fac__matrix_triangle(&l, i, false, false) : (fac_triangle){.a = x, .rs = 1, .cs = ld};
+        if (!real) fac__matrix_pack(&l, i, x, ld);
+        FAC_TRY(fac__factor_inverse(j->dtype, j->n, &t, x, ld, work_of(j, scratch)));
+        fac__matrix_unpack(&out, i, x, ld);
     }
     return FAC_OK;
 }
@@ -218,12 +192,10 @@ fac_status cholesky_inverse_cpu(fac_structured *s, fac_tensor *self, bool upper)
     FAC_TRY(fac__lapack_sizes(self));
     FAC_TRY(fac_out_aside(s, 0));
     job j = {.uplo = uplo_of(upper)};
-    int64_t bytes = with_operands(&j, s, self, self);
-    const int64_t count = j.n ? j.out.count : 0;
-    if (!fac__factor_takes(j.dtype)) return fac__lapack_for(count, cubed(j.n), bytes, inverse_chunk, &j);
-    bytes = real_scratch(&j, count, j.n);
-    j.at_out = fac__part(&bytes, j.n, 1, sizeof(int));
-    return fac__factor_for(count, cubed(j.n), bytes, inverse_real_chunk, &j);
+    (void)with_operands(&j, s, self, self);
+    const int64_t count = j.n ? j.out.count : 0, bytes = own_scratch(&j, count, j.n);
+    if (fac__factor_takes(j.dtype)) return fac__factor_for(count, cubed(j.n) / 3, bytes, inverse_chunk, &j);
+    return fac__lapack_for(count, cubed(j.n), bytes, inverse_chunk, &j);
 }
 
 /* ---- triangular systems --------------------------------------------------------------------------------------------------------- */
@@ -273,7 +245,7 @@ fac_status linalg_solve_triangular_cpu(fac_structured *s, fac_tensor *self, fac_
     const double work = (double)j.n * j.n * (double)(left ? j.b.cols : j.b.rows) / 2;
     const int64_t count = j.b.rows && j.b.cols ? j.out.count : 0;
     if (fac__factor_takes(j.dtype)) {
-        bytes = real_scratch(&j, count, 0);
+        bytes = own_scratch(&j, count, 0);
         return fac__factor_for(count, work, bytes, triangular_real_chunk, &j);
     }
     j.trans = j.a.col == (int64_t)j.a.item && j.a.row != j.a.col;

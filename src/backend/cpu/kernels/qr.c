@@ -60,6 +60,29 @@ static void give_q(const job *j, int64_t i, const char *a, const char *tau, char
     fac__matrix_unpack(&q, i, c, ld);
 }
 
+/* Few columns of many rows stay columns. */
+static bool stays_columns(const job *j) {
+    return kernels()->qr_columns && j->m >= FAC_QR_TALL && j->n <= FAC_QR_BLOCK && j->columns <= j->n;
+}
+
+static fac_status qr_columns_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
+    const job *j = ctx;
+    char *at = scratch, *v = at + j->at_work, *tau = at + j->at_tau, *room = at + j->at_q;
+    const int64_t ld = fac__factor_ld(j->m, j->dtype);
+    for (int64_t i = begin; i < end; i++) {
+        int ldq;
+        fac__matrix_pack(&j->a, i, v, ld);
+        kernels()->qr_columns(j->dtype, j->m, j->n, v, ld, tau);
+        fac__matrix_unpack(&j->r, i, v, ld);
+        fac__matrix_clear_triangle(&j->r, i, false);
+        if (!j->columns) continue;
+        char *q = fac__matrix_room(&j->q, i, room, &ldq);
+        kernels()->qr_columns_give(j->dtype, j->m, j->n, v, ld, tau, q, ldq);
+        fac__matrix_settle(&j->q, i, q, room);
+    }
+    return FAC_OK;
+}
+
 static fac_status qr_real_chunk(void *ctx, int64_t begin, int64_t end, void *scratch) {
     const job *j = ctx;
     char *at = scratch, *a = at + j->at_a, *tau = at + j->at_tau;
@@ -123,7 +146,7 @@ static int64_t real_scratch(job *j, int64_t rows, int64_t cols) {
     j->at_a = fac__part(&bytes, j->m, fac__factor_row(j->n, j->dtype), j->a.item);
     j->at_q = fac__part(&bytes, rows, fac__factor_row(cols, j->dtype), j->a.item);
     j->at_tau = fac__part(&bytes, j->k, 1, j->a.item);
-    j->at_work = fac__part(&bytes, j->m, FAC_QR_BLOCK, j->a.item);
+    j->at_work = fac__part(&bytes, fac__factor_ld(j->m, j->dtype), FAC_QR_BLOCK, j->a.item);
     return bytes;
 }
 
@@ -201,7 +224,8 @@ fac_status linalg_qr_cpu(fac_structured *s, fac_tensor *A, const char *mode) {
     }
     const int64_t count = j.r.rows ? j.a.count : 0; /* with an R of no rows there is a Q of no elements */
     if (fac__factor_takes(j.dtype))
-        return fac__factor_for(count, work_of(&j), real_scratch(&j, j.m, j.columns), qr_real_chunk, &j);
+        return fac__factor_for(count, work_of(&j), real_scratch(&j, j.m, j.columns),
+                               stays_columns(&j) ? qr_columns_chunk : qr_real_chunk, &j);
     FAC_TRY(fac__lapack_load());
     j.lwork = (int)fac__max(ask_geqrf(&j), j.columns ? ask_orgqr(&j, j.columns) : 1);
     return fac__lapack_for(count, work_of(&j), qr_scratch(&j), qr_chunk, &j);

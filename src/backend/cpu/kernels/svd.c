@@ -189,7 +189,7 @@ static int64_t lay_out(job *j) {
         j->at_rows = fac__part(&bytes, j->rows, row_of(j), j->a.item);
         j->at_c = fac__part(&bytes, vectors ? j->rows : 0, row_of(j), j->a.item);
         j->at_tau = fac__part(&bytes, k, 1, j->a.item);
-        j->at_room = fac__part(&bytes, j->rows, FAC_QR_BLOCK, j->a.item);
+        j->at_room = fac__part(&bytes, fac__factor_ld(j->rows, j->dtype), FAC_QR_BLOCK, j->a.item);
     }
     return bytes;
 }
