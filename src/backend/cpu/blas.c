@@ -4,7 +4,8 @@
               dot products of these, gemm_bf16.isa.c
    library    large f32: oneDNN's sgemm, on blocks fixed by shape, since its bits depend on the block
    rounded    large enough f32 whose factors may be rounded to bf16, where there are dot products of these: gemm_bf16.isa.c
-   dots       few rows or columns of f32, f64 or bf16, all of which lie along k: sums over vectors without packing (gemm.isa.c)
+   dots       few rows or columns of f32, f64 or bf16, all of which lie along k: sums over vectors without packing (gemm.isa.c, and
+              gemm_bf16.isa.c)
    packed     all else that is floating or complex: gemm.isa.c, whose bits do not depend on the blocks, so that these may
               follow the number of threads
    integers   plain loops (blas_int.isa.c)
