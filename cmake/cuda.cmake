@@ -1,6 +1,6 @@
 # The executor of simulated kernels, and how KERNEL sources are compiled for it.
 
-# ThreadSanitizer is told of the executor's fibers, and looks at kernels but not at the executor itself.
+# Sanitizers are told of the executor's fibers; ThreadSanitizer looks at kernels, but not at the executor itself.
 file(GLOB facula_executor_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/simcuda/exec*.c)
 add_library(facula_executor OBJECT ${facula_executor_sources})
 target_include_directories(facula_executor PRIVATE ${PROJECT_SOURCE_DIR}/src)
@@ -8,6 +8,8 @@ add_library(facula_executor_flags INTERFACE) # after facula_flags, whose sanitiz
 if(FACULA_SANITIZE MATCHES thread)
     target_compile_options(facula_executor_flags INTERFACE -fno-sanitize=thread)
     target_compile_definitions(facula_executor_flags INTERFACE SIM_TSAN=1)
+elseif(FACULA_SANITIZE MATCHES address)
+    target_compile_definitions(facula_executor_flags INTERFACE SIM_ASAN=1)
 endif()
 target_link_libraries(facula_executor PRIVATE facula_flags facula_executor_flags)
 

@@ -3,21 +3,13 @@
 #define FAC_SRC_CORE_THREAD_H
 
 #include "base/base.h"
+#include "base/sanitizers.h"
 #include "core/keyset.h"
 
 #define FAC_FREELIST_MAX 256 /* headers kept per list and thread */
 #define FAC_POOL_CLASSES 19  /* small sizes that the pooled allocator keeps per thread */
 /* Nothing is kept for reuse under AddressSanitizer, so that use after free is seen. */
-#if defined(__SANITIZE_ADDRESS__)
-#define FAC_FREELISTS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define FAC_FREELISTS 0
-#endif
-#endif
-#ifndef FAC_FREELISTS
-#define FAC_FREELISTS 1
-#endif
+#define FAC_FREELISTS (!FAC_UNDER_ASAN)
 #define FAC_DUAL_DEPTH 32
 #define FAC_SMALL_CLASSES 8 /* size classes of 128 bytes for small blocks */
 

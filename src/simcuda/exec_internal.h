@@ -7,15 +7,6 @@
 
 #include <stdbool.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SIM_ASAN 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#define SIM_ASAN 1
-#endif
-
 /* Happens-before edges that ThreadSanitizer cannot see: barriers, and the beginning and end of a launch. The build defines
    SIM_TSAN and leaves the executor itself without instrumentation: its fibers take turns on one OS thread, which the sanitizer
    is told are threads that run side by side. */

@@ -5,7 +5,7 @@
    Prints what it counted, and ends with status 1 if anything was found. */
 #define _GNU_SOURCE
 #include "attack.h"
-#include "support/sanitizers.h"
+#include "base/sanitizers.h"
 
 #include <facula/facula.h>
 
@@ -22,7 +22,7 @@
 
 enum { BATCH = 20000, HANG_MS = 10000, STUCK_MS = 60000, MOST_LANES = 64, MOST_FINDINGS = 1000, CAUSE = 512 };
 
-#if UNDER_ASAN
+#if FAC_UNDER_ASAN
 /* The environment's own options come after these. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {

@@ -1,9 +1,9 @@
 /* Fourier transforms on CUDA devices, against the CPU's, and the plans that each device keeps. The simulated cuFFT is code of its
    own: it shares nothing with the CPU's transforms. */
 #include "support/cuda.h"
-#include "support/sanitizers.h"
 
 #include "backend/cuda/runtime/fft.h"
+#include "base/sanitizers.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -373,7 +373,7 @@ static void S240_a_captured_plan_outlives_its_place_in_the_cache(void **state) {
     support_need_devices(1);
     support_need_simulator();
     support_need_no_checker();
-#if UNDER_ASAN
+#if FAC_UNDER_ASAN
     print_message(
         "skipped: the driver's own capture has no pool of memory, and sanitizers see replays in a freed work area\n");
     skip();

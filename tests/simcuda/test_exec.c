@@ -2,6 +2,8 @@
    sentence that say what is wrong. */
 #include "simcuda/exec.h"
 
+#include "base/sanitizers.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -14,23 +16,7 @@
 #include <cmocka.h>
 
 /* Faults of the host are the sanitizers' to report, and so are races ThreadSanitizer's. */
-#ifdef __has_feature
-#if __has_feature(address_sanitizer)
-#define ADDRESS_SANITIZER 1
-#endif
-#if __has_feature(thread_sanitizer)
-#define THREAD_SANITIZER 1
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define ADDRESS_SANITIZER 1
-#endif
-#ifdef __SANITIZE_THREAD__
-#define THREAD_SANITIZER 1
-#endif
-#if !defined(ADDRESS_SANITIZER) && !defined(THREAD_SANITIZER)
-#define FAULTS 1
-#endif
+#define FAULTS (!FAC_UNDER_ASAN && !FAC_UNDER_TSAN)
 
 extern sim_image exec_image;
 extern int launches;
@@ -290,7 +276,7 @@ static void exec_warp_operations_that_lanes_miss_fail(void **state) {
     assert_fails(719, "whose mask leaves it out", "wrong_mask", 1, 32, &p, &mask);
 }
 
-#ifndef THREAD_SANITIZER
+#if !FAC_UNDER_TSAN
 static void exec_missing_barriers_show_as_nan(void **state) {
     (void)state;
     assert_true(transpose(0) > 0);
@@ -319,7 +305,7 @@ static void exec_launches_that_no_device_takes_are_refused(void **state) {
     assert_fails(1, "cannot be launched", "wrong_barrier", 0, 32, &p, &n);
 }
 
-#ifdef FAULTS
+#if FAULTS
 static void bad_address(void) {
     float *p = NULL;
     int64_t at = 4;
@@ -380,13 +366,13 @@ int main(int argc, char **argv) {
         cmocka_unit_test(exec_threads_of_the_host_run_launches_side_by_side),
         cmocka_unit_test(exec_divergent_barriers_fail),
         cmocka_unit_test(exec_warp_operations_that_lanes_miss_fail),
-#ifndef THREAD_SANITIZER
+#if !FAC_UNDER_TSAN
         cmocka_unit_test(exec_missing_barriers_show_as_nan),
 #endif
         cmocka_unit_test(exec_assertions_fail_the_launch),
         cmocka_unit_test(exec_shared_memory_has_a_limit),
         cmocka_unit_test(exec_launches_that_no_device_takes_are_refused),
-#ifdef FAULTS
+#if FAULTS
         cmocka_unit_test(exec_illegal_addresses_fail_the_launch),
         cmocka_unit_test(exec_integer_division_by_zero_fails_the_launch),
 #endif

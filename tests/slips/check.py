@@ -136,7 +136,7 @@ def options():
 def main():
     o = options()
     os.makedirs(o.work, exist_ok=True)
-    some = list(callees(o.headers))[:: int(os.environ.get("FACULA_TEST_ONE_IN", 1))]
+    some = list(callees(o.headers))[:: max(1, int(os.environ.get("FACULA_TEST_ONE_IN", 1)))]
     slips = [s for c in some for s in calls.slips_of(c)]
     compiler = Compiler(o.compiler, o.headers)
     with ThreadPoolExecutor(o.jobs) as pool:

@@ -3,9 +3,9 @@
 #include "core/scalar.h"
 
 #include "bad_calls.h"
+#include "base/sanitizers.h"
 #include "cuda.h"
 #include "dispatch/operator.h"
-#include "sanitizers.h"
 #include "support.h"
 #include "unchanged.h"
 #include <facula/facula.h>
@@ -110,7 +110,7 @@ static bool is_full(void) {
 /* ---- one operator ---------------------------------------------------------------------------------------------------- */
 
 /* A device takes its time, and so does the CPU under a sanitizer: there a few of each kind will do. */
-static bool takes_all(const tally *y) { return (!UNDER_ASAN && y->device.type == FAC_CPU) || is_full(); }
+static bool takes_all(const tally *y) { return (!FAC_UNDER_ASAN && y->device.type == FAC_CPU) || is_full(); }
 
 /* A call, and its neighbours. */
 static void try_stages(tally *y, const sample_call *valid, const fac_schema *schema) {

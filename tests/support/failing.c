@@ -21,10 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sanitizers.h"
+#include "base/sanitizers.h"
 #include "support.h"
 
-#if UNDER_ASAN
+#if FAC_UNDER_ASAN
 #include <sanitizer/lsan_interface.h>
 #define LEAKS_FOUND() (__lsan_do_recoverable_leak_check() != 0)
 #else

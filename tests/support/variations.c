@@ -1,8 +1,8 @@
 /* Makes the variations of a call, each within limits of time and memory. */
 #include "variations.h"
 
+#include "base/sanitizers.h"
 #include "dispatch/operator.h"
-#include "sanitizers.h"
 #include <facula/device.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static void end_at_fault(fac_device device) {
 
 /* A sanitizer takes its time: there one call in eight is made, spread as by chance. */
 static bool is_left_out(void) {
-#if UNDER_ASAN
+#if FAC_UNDER_ASAN
     static uint32_t made;
     const char *mode = getenv("FACULA_VARIATIONS");
     if (mode && strcmp(mode, "full") == 0) return false;

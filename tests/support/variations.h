@@ -20,7 +20,7 @@ variation_count variations_of_long_dimensions(const sample_set *s, fac_device de
 /* The tensors of the first one's dtype together, as integers at the ends of their range. Defined there too. */
 variation_count variations_of_extreme_elements(const sample_set *s, fac_device device);
 
-/* Makes one call, under the bounds of variations_begin. Under a sanitizer it makes one in four, unless FACULA_VARIATIONS is "full". */
+/* Makes one call, under the bounds of variations_begin. Under AddressSanitizer it makes one in eight, unless FACULA_VARIATIONS is "full". */
 void variation_try(const sample_call *c, fac_device device, fac_status (*make)(const sample_call *, fac_device),
                    variation_count *n);
 /* Bounds what a call may allocate, and ends the process, naming the call, if one takes longer than ten seconds of the processor.

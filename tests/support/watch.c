@@ -1,9 +1,9 @@
 /* Closes pages, steps through the faults and writes down which fields were read. */
 #define _GNU_SOURCE
 #include "watch.h"
-#include "sanitizers.h"
+#include "base/sanitizers.h"
 
-#if defined __x86_64__ && defined __linux__ && !UNDER_TSAN
+#if defined __x86_64__ && defined __linux__ && !FAC_UNDER_TSAN
 
 #include <signal.h>
 #include <stdlib.h>

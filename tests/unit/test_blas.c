@@ -1,9 +1,9 @@
 /* Matrix products against sums in f64, over shapes, layouts, dtypes, alpha and beta; and their bits against the number of
    threads. */
 #include "backend/cpu/blas.h"
+#include "base/sanitizers.h"
 #include "core/scalar.h"
 #include "pairs.h"
-#include "support/sanitizers.h"
 #include "support/support.h"
 #include <math.h>
 #include <stdio.h>
@@ -257,7 +257,7 @@ static void blas_bits_do_not_depend_on_threads(void **unused) {
                                        {64, 512, 3136}, {200, 10, 5000}, {1100, 170, 300}};
     static const fac_dtype kinds[] = {FAC_BF16, FAC_F32, FAC_F64, FAC_C64};
     static const int counts[] = {3, 2, 7};
-    const size_t n_counts = UNDER_ASAN ? 1 : FAC_COUNT(counts); /* which takes its time */
+    const size_t n_counts = FAC_UNDER_ASAN ? 1 : FAC_COUNT(counts); /* which takes its time */
     int was = fac_num_threads();
     for (size_t s = 0; s < FAC_COUNT(sides); s++)
         for (size_t d = 0; d < FAC_COUNT(kinds); d++)

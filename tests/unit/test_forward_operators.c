@@ -1,10 +1,10 @@
 /* The tangents of every operator in every sample, in float64 and where it can in complex128: J v by forward mode against a central
    difference along v, and against going backward, since <u, J v> is <J^H u, v>. Forms in place too. What cannot be checked is listed
    with its reason, and the numbers are printed. */
+#include "base/sanitizers.h"
 #include "dispatch/operator.h"
 #include "support/checked_calls.h"
 #include "support/samples.h"
-#include "support/sanitizers.h"
 #include "support/support.h"
 
 #include <facula/facula.h>
@@ -198,7 +198,7 @@ static void check(const fac_operator *op, const char *gradient, const char *text
 
 /* ---- all ------------------------------------------------------------------------------------------------------------------------- */
 
-#if UNDER_ASAN
+#if FAC_UNDER_ASAN
 enum { ONE_IN = 8 };
 #else
 enum { ONE_IN = 1 };

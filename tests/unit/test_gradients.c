@@ -1,9 +1,9 @@
 /* The gradients of every operator in every sample, in float64 and where it can in complex128, against central differences, and
    so the gradients of gradients. What cannot be checked is listed with its reason, and the numbers are printed. */
+#include "base/sanitizers.h"
 #include "dispatch/operator.h"
 #include "support/checked_calls.h"
 #include "support/samples.h"
-#include "support/sanitizers.h"
 #include "support/support.h"
 
 #include <facula/facula.h>
@@ -49,7 +49,7 @@ static void check(const fac_operator *op, const char *gradient, const char *text
 }
 
 /* AddressSanitizer takes a few of them, since the kernels are seen by other tests. */
-#if UNDER_ASAN
+#if FAC_UNDER_ASAN
 enum { ONE_IN = 8 };
 #else
 enum { ONE_IN = 1 };

@@ -1,5 +1,5 @@
 /* Loaders with threads of their own: order, bits, resuming, errors, cancelling, ending. */
-#include "support/sanitizers.h"
+#include "base/sanitizers.h"
 #include "support/support.h"
 
 #include <facula/facula.h>
@@ -548,7 +548,7 @@ static void a_million_samples_need_no_more_memory_than_some(void **state) {
     }
     assert_no_error();
     assert_int_equal(expected, n);
-#if !UNDER_ASAN /* which keeps what is freed for a while */
+#if !FAC_UNDER_ASAN /* which keeps what is freed for a while */
     assert_true(resident() - early < 4096);
 #else
     (void)early;

@@ -1,7 +1,7 @@
 /* How long a training step waits for its batch: small convolutional network, images that four workers crop, turn and normalise. The
    share is printed. FACULA_LOADER_WAITING is the most it may be, in percent: 2 by hand on an idle machine, and more where the tests share
    one with other programs; the time of processors is judged everywhere. */
-#include "support/sanitizers.h"
+#include "base/sanitizers.h"
 #include "support/support.h"
 
 #include <dirent.h>
@@ -101,7 +101,7 @@ static void training_steps_hardly_wait_for_batches(void **state) {
         asking = fmin(asking, 100 * s.asking / s.training);
         making = fmin(making, 100 * s.making / s.training);
     }
-#if UNDER_ASAN || UNDER_TSAN
+#if FAC_UNDER_ASAN || FAC_UNDER_TSAN
     (void)wanted, (void)least, (void)asking, (void)making;
 #else
     assert_true(asking < 2);

@@ -3,10 +3,10 @@
 #define _GNU_SOURCE
 #include "backend/cpu/parallel.h"
 #include "backend/cpu/workers.h"
+#include "base/sanitizers.h"
 #include "core/thread.h"
 
 #include "support/child.h"
-#include "support/sanitizers.h"
 #include "support/support.h"
 #include <dirent.h>
 #include <facula/facula.h>
@@ -183,7 +183,7 @@ static void pool_oneDNN_starts_no_threads(void **state) {
     assert_ok(fac_backward(fac_add(fac_sum(y), fac_sum(z))));
     assert_no_error();
     /* ThreadSanitizer has a thread of its own, and makes none in the child of a process with threads. */
-    const int ours = fac__workers_count(), own = UNDER_TSAN ? 2 : 1;
+    const int ours = fac__workers_count(), own = FAC_UNDER_TSAN ? 2 : 1;
     for (int i = 0; i < 1000 && (threads_named("") > own + ours || threads_named("facula-") < ours); i++)
         usleep(1000);                   /* joined ones leave, and new ones take their names, a little later */
     if (threads_named("") == 0) skip(); /* no /proc */
@@ -266,7 +266,7 @@ static int compute_alone_then_with_workers(void) {
     if (fac_num_threads() != 1) return 1;
     if (!compute_some()) return 2;
     if (fac__workers_count() != 0) return 3;
-    if (UNDER_TSAN) return 0;
+    if (FAC_UNDER_TSAN) return 0;
     if (fac_set_num_threads(3) || !compute_some()) return 4;
     return fac__workers_count() == 2 ? 0 : 5;
 }
@@ -294,13 +294,13 @@ static int compute_without_threads(void) {
 
 static void pool_no_thread_to_be_had_is_no_error(void **state) {
     (void)state;
-    if (UNDER_TSAN) skip();
+    if (FAC_UNDER_TSAN) skip();
     assert_int_equal(in_child(compute_without_threads), 0);
 }
 
 /* As a program that ends without fac_shutdown, its workers asleep or at work. */
 static int exit_as_it_is(void) {
-    if (!UNDER_TSAN && (fac_set_num_threads(4) || !compute_some())) return 1;
+    if (!FAC_UNDER_TSAN && (fac_set_num_threads(4) || !compute_some())) return 1;
     exit(0);
 }
 

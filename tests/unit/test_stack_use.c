@@ -1,8 +1,8 @@
 /* How much stack the library takes: threads of other languages and of small systems may have 64 KiB. Frames of sanitizers and
    of builds without optimisation are larger, and are not measured. */
+#include "base/sanitizers.h"
 #include "core/thread.h"
 #include "support/samples.h"
-#include "support/sanitizers.h"
 #include "support/support.h"
 #include <facula/facula.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 enum { PAINTED = 1 << 20, PAINT = 0xa5, MOST = 52 << 10, SMALL = 64 << 10 };
 
-#if defined(__OPTIMIZE__) && !UNDER_ASAN && !UNDER_TSAN
+#if defined(__OPTIMIZE__) && !FAC_UNDER_ASAN && !FAC_UNDER_TSAN
 #define MEASURED 1
 #else
 #define MEASURED 0

@@ -30,7 +30,7 @@ man_pages = [(f"docs/{name}", f"facula-{name}", title, "", 7) for name, title in
 
 
 class Names(CDomain):
-    """C's, which looks for the place of a name in its table of them before it compares all there are."""
+    """The domain of C, made faster: a name is looked up in the table of all names first, and compared with each only if it is not there."""
 
     def resolve_xref(self, env, fromdocname, builder, typ, target, node, contnode):
         if target not in self.data["objects"]:

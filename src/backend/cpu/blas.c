@@ -266,14 +266,19 @@ static void turn(fac_gemm_operand *x) {
     x->rs = x->cs, x->cs = rs;
 }
 
+/* The stride of a dimension of one element, which may be any number, becomes one that nothing overflows by. */
+static fac_gemm_operand operand(const fac_gemm_matrix *x, const char *data, int64_t rows, int64_t cols) {
+    return (fac_gemm_operand){data, rows == 1 ? 0 : x->row, cols == 1 ? 1 : x->col, x->conj};
+}
+
 static fac_status block_task(const block_job *job, int64_t task, char *room) {
     const fac_gemm *g = job->g;
     int64_t per = job->rows * job->cols, batch = task / per;
     int64_t i = task % per / job->cols * job->mb, j = task % job->cols * job->nb;
     fac_gemm_block p = {
         .dtype = g->dtype, .m = fac__min(job->mb, g->m - i), .n = fac__min(job->nb, g->n - j), .k = g->k};
-    p.a = (fac_gemm_operand){at(g->a.data, batch * g->a.batch + i * g->a.row, g->dtype), g->a.row, g->a.col, g->a.conj};
-    p.b = (fac_gemm_operand){at(g->b.data, batch * g->b.batch + j * g->b.col, g->dtype), g->b.row, g->b.col, g->b.conj};
+    p.a = operand(&g->a, at(g->a.data, batch * g->a.batch + i * g->a.row, g->dtype), g->m, g->k);
+    p.b = operand(&g->b, at(g->b.data, batch * g->b.batch + j * g->b.col, g->dtype), g->k, g->n);
     memcpy(p.alpha, job->alpha, sizeof p.alpha);
     bool complex = fac_dtype_is_complex(g->dtype);
     merge_target o = target_of(g, batch, i, j);

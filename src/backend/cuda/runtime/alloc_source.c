@@ -1,15 +1,9 @@
 /* Where the CUDA allocators get their memory: cuMemAlloc in segments, virtual memory, or the driver's stream-ordered pool. */
 #include "backend/cuda/runtime/alloc_cuda.h"
 #include "backend/cuda/runtime/race.h"
+#include "base/sanitizers.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define GUARDED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define GUARDED 1
-#endif
-#endif
-#ifdef GUARDED
+#if FAC_UNDER_ASAN
 #include <sanitizer/asan_interface.h>
 #include <stdlib.h>
 #endif
@@ -284,7 +278,7 @@ static fac_status fill(const fac_memory_source *s, int device, void *p, int valu
     return r == CUDA_SUCCESS ? FAC_OK : fac__cuda_fail(r, "poisoning a freed block");
 }
 
-#ifdef GUARDED
+#if FAC_UNDER_ASAN
 typedef struct change {
     void *p;
     size_t bytes;
@@ -340,7 +334,7 @@ void fac__cuda_source(bool async, fac_memory_source *out) {
         out->map = map;
         out->unmap = unmap;
     }
-#ifdef GUARDED
+#if FAC_UNDER_ASAN
     out->guard = async ? NULL : guard;
 #endif
 }
