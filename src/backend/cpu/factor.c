@@ -8,7 +8,7 @@
 
 enum {
     WHOLE = 128,         /* sides up to which a factor is not cut */
-    CUT = 64,            /* what halves are multiples of */
+    CUT = 64,            /* what halves are multiples of, and sides up to which a complex inverse is left to LAPACK */
     PANEL = 16,          /* right sides in a tile of LU */
     SQUARE = 128,        /* columns of a symmetric product that are computed together */
     MIRRORED = 16,       /* columns of a symmetric matrix that are mirrored together */
@@ -246,7 +246,7 @@ static void divide_below(const fac_systems *s, int64_t left, fac_workspace scrat
 
 /* With W = L21 L11^-1, which stands in X21's place meanwhile: X22 = (L22 L22^H)^-1, X12 = -W^H X22, X11 = (L11 L11^H)^-1 - X12 W. */
 static fac_status inverse(const fac_systems *s, fac_workspace scratch) {
-    if (s->n <= WHOLE) {
+    if (s->n <= (fac__factor_takes(s->dtype) ? WHOLE : CUT)) {
         small_inverse(s, scratch);
         return FAC_OK;
     }

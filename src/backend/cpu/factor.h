@@ -1,6 +1,6 @@
 /* Factors of real matrices and systems of triangles, one variant per instruction set (factor.isa.c), and how they are cut into blocks
-   and shared among threads (factor.c). f32 and f64; complex matrices go to LAPACK. Each number is the same sum in the same order for any
-   number of threads.
+   and shared among threads (factor.c). f32 and f64; complex matrices go to LAPACK, but for the products within inverses from their
+   Cholesky factors. Each number is the same sum in the same order for any number of threads.
 
    Matrices that are factored are column-major, with columns ld elements apart: ld is fac__factor_ld(rows), and a column's elements
    beyond its rows are memory that may be written. */
