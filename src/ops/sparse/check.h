@@ -15,6 +15,8 @@ fac_status fac__sparse_check_compressed_indices(fac_tensor *compressed, fac_tens
 fac_status fac__sparse_largest(fac_tensor *indices, int64_t *out);
 /* The operands of _spmm. */
 fac_status fac__sparse_check_spmm(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense);
+/* Those of _spmm_extremes and _spmm_winners. */
+fac_status fac__sparse_check_extremes(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense);
 fac_status fac__sparse_largest_of_all(fac_tensor *indices, int64_t *out);
 
 #endif

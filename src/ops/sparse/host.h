@@ -53,9 +53,6 @@ fac_tensor *fac__sparse_host_merge(fac_tensor *a, fac_tensor *b, bool both);
 fac_tensor *fac__sparse_host_product(fac_sparse_rows a, fac_sparse_rows b, int64_t n, int64_t m, int64_t p);
 /* The sums, or products, of rows' elements: one, or for products of none of them one, in a row without elements. */
 fac_tensor *fac__sparse_host_reduce(fac_tensor *begin, fac_tensor *values, bool sum);
-/* Which of a row's elements give the largest, or least, products by the elements of dense [m, p] that they meet, counted over all rows:
-   the first of equal ones, or of those that are NaN; their number in rows without. */
-fac_tensor *fac__sparse_host_winners(fac_sparse_rows rows, fac_tensor *dense, bool largest);
 /* A row-major matrix and one of compressed rows. */
 fac_tensor *fac__sparse_host_add(fac_tensor *dense, fac_sparse_rows rows);
 /* For the elements of a CSR matrix: products of rows of a [n, m] by rows of b [p, m]. */

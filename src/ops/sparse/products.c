@@ -41,6 +41,13 @@ fac_status fac__sparse_check_spmm(fac_tensor *begin, fac_tensor *columns, fac_te
     return FAC_OK;
 }
 
+fac_status fac__sparse_check_extremes(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense) {
+    FAC_TRY(fac__sparse_check_spmm(begin, columns, values, dense));
+    FAC_CHECK(values->ndim == 1, FAC_ERR_SHAPE, "extremes are of single elements, but got blocks of sizes %s",
+              FAC_SHAPE_TEXT(values));
+    return FAC_OK;
+}
+
 fac_status spmm_explicit(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices, fac_tensor *values,
                          fac_tensor *dense, fac_tensor **out) {
     (void)c;
@@ -258,27 +265,26 @@ typedef struct terms {
     int64_t n, z, p; /* rows, elements, columns of the result */
 } terms;
 
-static fac_status terms_of(fac_tensor *sparse, fac_tensor *dense, terms *t) {
-    const fac_sparse *s = fac__sparse_of(sparse);
-    t->begin = fac__sparse_long(s->indices), t->columns = fac__sparse_long(s->plain);
-    t->values = fac__s_values(sparse), t->dense = dense;
-    if (!t->begin || !t->columns || !t->values) return fac_error();
-    t->n = sparse->sizes[0], t->z = t->values->numel, t->p = dense->sizes[1];
-    fac_tensor *ends = fac__s_slice_Tensor(t->begin, 0, fac_opt_int_(1), (fac_opt_int){0}, 1);
+static fac_status terms_of(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense, terms *t) {
+    if (!begin || !columns || !values) return fac_error();
+    *t = (terms){.begin = begin, .columns = columns, .values = values, .dense = dense};
+    t->n = begin->numel - 1, t->z = values->numel, t->p = dense->sizes[1];
+    fac_tensor *ends = fac__s_slice_Tensor(begin, 0, fac_opt_int_(1), (fac_opt_int){0}, 1);
     t->rows = fac__s_searchsorted_Tensor(ends, fac__sparse_range(t->z, dense->device), false, true, NULL, NULL);
     return fac_error();
 }
 
+/* Whether the CPU has kernels of extremes of these, and nothing else has to see the call. */
+static bool has_kernels(const fac_tensor *values, const fac_tensor *dense) {
+    const fac_dtype d = fac__sparse_dtype(dense);
+    return (d == FAC_F32 || d == FAC_F64) && fac__sparse_on_host(values) && fac__sparse_on_host(dense) &&
+           fac__may_write(values, dense);
+}
+
 /* The number of the element that gives each result its term, the first of equal ones or of those that are NaN; z where there is
    none. */
-static fac_tensor *winners(const terms *t, const char *reduce) {
-    fac_tensor *values = fac__s_detach(t->values), *dense = fac__s_detach(t->dense);
-    if (values && dense && fac__may_write(values, dense)) {
-        const fac_sparse_rows elements = {t->begin, t->columns, values};
-        fac_tensor *here = fac__sparse_host_winners(elements, dense, strcmp(reduce, "amax") == 0);
-        if (here || fac_error()) return here;
-    }
-    values = fac__s_unsqueeze(values, 1);
+static fac_tensor *winners_by_operators(const terms *t, const char *reduce) {
+    fac_tensor *dense = fac__s_detach(t->dense), *values = fac__s_unsqueeze(fac__s_detach(t->values), 1);
     fac_tensor *all = fac__s_mul_Tensor(fac__s_index_select(dense, 0, t->columns), values);
     fac_tensor *best = fac__sparse_zeros(FAC_INTS(t->n, t->p), fac__sparse_dtype(t->dense), t->dense->device);
     best = fac__s_index_reduce(best, 0, t->rows, all, reduce, false);
@@ -290,6 +296,12 @@ static fac_tensor *winners(const terms *t, const char *reduce) {
                          FAC_I64, FAC_STRIDED, (fac_device){0}, (fac_opt_num){0}, FAC_FORMAT_DEFAULT);
     fac_tensor *first = fac__s_contiguous(fac__s_expand(none, FAC_INTS(t->n, t->p), false), FAC_CONTIGUOUS);
     return fac__s_index_reduce(first, 0, t->rows, fac__s_where_self(wins, number, none), "amin", true);
+}
+
+static fac_tensor *winners(const terms *t, const char *reduce) {
+    fac_tensor *values = fac__s_detach(t->values), *dense = fac__s_detach(t->dense);
+    if (!values || !dense || !has_kernels(values, dense)) return winners_by_operators(t, reduce);
+    return fac__s__spmm_winners(t->begin, t->columns, values, dense, strcmp(reduce, "amax") == 0);
 }
 
 /* The winning terms, made anew of values and dense, so that both have gradients. */
@@ -304,26 +316,33 @@ static fac_tensor *extreme_terms(const terms *t, const char *reduce) {
     return fac__s_masked_fill_Scalar(term, fac__s_logical_not(there), fac_scalar_i_(0));
 }
 
-static fac_tensor *extremes(fac_tensor *sparse, fac_tensor *dense, const char *reduce) {
-    terms t = {0};
-    FAC_TRY_NULL(terms_of(sparse, dense, &t));
-    return t.z ? extreme_terms(&t, reduce) : fac__s_mm(sparse, dense); /* zeros */
+/* What kernels of extremes by other operators compute from; t->z is 0 where that is nothing, as on the meta device. */
+static fac_status open_extremes(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense,
+                                terms *t) {
+    FAC_TRY(fac__sparse_check_extremes(begin, columns, values, dense));
+    return dense->device.type == FAC_META ? FAC_OK : terms_of(begin, columns, values, dense, t);
 }
 
-/* The kernel of extremes by other operators. */
 fac_status spmm_extremes_explicit(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices,
                                   fac_tensor *values, fac_tensor *dense, bool largest, fac_tensor **out) {
     (void)c;
     FAC_SPARSE_KERNEL;
-    FAC_TRY(fac__sparse_check_spmm(crow_indices, col_indices, values, dense));
-    FAC_CHECK(values->ndim == 1, FAC_ERR_SHAPE, "extremes are of single elements, but got blocks of sizes %s",
-              FAC_SHAPE_TEXT(values));
-    const fac_ints sizes = FAC_INTS(crow_indices->numel - 1, dense->sizes[0]);
-    if (dense->device.type == FAC_META)
-        return fac__give(
-            out, fac__sparse_zeros(FAC_INTS(sizes.v[0], dense->sizes[1]), fac__sparse_dtype(dense), dense->device));
-    fac_tensor *csr = fac__sparse_compressed(FAC_SPARSE_CSR, sizes, crow_indices, col_indices, values);
-    return fac__give(out, csr ? extremes(csr, dense, largest ? "amax" : "amin") : NULL);
+    terms t = {0};
+    FAC_TRY(open_extremes(crow_indices, col_indices, values, dense, &t));
+    const fac_ints sizes = FAC_INTS(crow_indices->numel - 1, dense->sizes[1]);
+    return fac__give(out, t.z ? extreme_terms(&t, largest ? "amax" : "amin")
+                              : fac__sparse_zeros(sizes, fac__sparse_dtype(dense), dense->device));
+}
+
+fac_status spmm_winners_explicit(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices,
+                                 fac_tensor *values, fac_tensor *dense, bool largest, fac_tensor **out) {
+    (void)c;
+    FAC_SPARSE_KERNEL;
+    terms t = {0};
+    FAC_TRY(open_extremes(crow_indices, col_indices, values, dense, &t));
+    const fac_ints sizes = FAC_INTS(crow_indices->numel - 1, dense->sizes[1]);
+    return fac__give(out, t.z ? winners_by_operators(&t, largest ? "amax" : "amin")
+                              : fac__sparse_zeros(sizes, FAC_I64, dense->device));
 }
 
 /* Sums are divided in float32 where they are of halves, and rounded once. */
@@ -360,13 +379,12 @@ fac_status sparse_mm_reduce_composite(const fac_call_info *c, fac_tensor *sparse
     if (strcmp(reduce, "mean") == 0) return fac__give(out, means(sparse, dense));
     if (strcmp(reduce, "sum") == 0) return fac__c_mm(sparse, dense, out);
     const fac_sparse *parts = fac__sparse_of(sparse);
-    if (!fac__wants_derivative(sparse) && !fac__wants_derivative(dense) && fac__may_write(parts->values, dense)) {
-        const bool halves = fac__is_half(fac__sparse_dtype(dense));
-        if (!halves && fac__sparse_on_host(parts->values) && fac__sparse_on_host(dense))
-            return fac__c__spmm_extremes(fac__sparse_long(parts->indices), fac__sparse_long(parts->plain),
-                                         parts->values, dense, strcmp(reduce, "amax") == 0, out);
-    }
-    return fac__give(out, extremes(sparse, dense, reduce));
+    fac_tensor *begin = fac__sparse_long(parts->indices), *columns = fac__sparse_long(parts->plain);
+    if (!fac__wants_derivative(sparse) && !fac__wants_derivative(dense) && has_kernels(parts->values, dense))
+        return fac__c__spmm_extremes(begin, columns, parts->values, dense, strcmp(reduce, "amax") == 0, out);
+    terms t = {0};
+    FAC_TRY(terms_of(begin, columns, fac__s_values(sparse), dense, &t));
+    return fac__give(out, t.z ? extreme_terms(&t, reduce) : fac__s_mm(sparse, dense)); /* zeros */
 }
 
 fac_status sparse_addmm_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *mat1, fac_tensor *mat2,

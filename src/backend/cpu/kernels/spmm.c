@@ -1,6 +1,7 @@
 /* A matrix of compressed rows, or rows of blocks, times a dense one: row i of the result is the sum over the row's elements, in their
    order, of value times a row of the dense matrix. Accumulates in the dtype of the operands; loops over floats are in spmm.isa.c. Rows
-   are cut by their mean number of elements, so results do not depend on the number of threads. */
+   are cut by their mean number of elements, so results do not depend on the number of threads. Likewise the largest or least of these
+   terms in place of their sum, and which element gives it. */
 #include "backend/cpu/kernels/spmm.h"
 #include "backend/cpu/parallel.h"
 #include "core/tensor_make.h"
@@ -39,19 +40,23 @@ ROWS(u16, uint16_t)
 ROWS(u32, uint32_t)
 ROWS(u64, uint64_t)
 
-#define EXTREME_ROWS(suffix, name, sign)                                            \
+#define EXTREME_ROWS(kernel, suffix, name, sign)                                    \
     static fac_status name##_rows_##suffix(void *ctx, int64_t begin, int64_t end) { \
-        FAC_ISA_PICK(fac__spmm_extremes_##suffix)(ctx, begin, end, sign);           \
+        FAC_ISA_PICK(fac__spmm_##kernel##_##suffix)(ctx, begin, end, sign);         \
         return FAC_OK;                                                              \
     }
-EXTREME_ROWS(f32, largest, 1)
-EXTREME_ROWS(f64, largest, 1)
-EXTREME_ROWS(f32, least, -1)
-EXTREME_ROWS(f64, least, -1)
+EXTREME_ROWS(extremes, f32, largest, 1)
+EXTREME_ROWS(extremes, f64, largest, 1)
+EXTREME_ROWS(extremes, f32, least, -1)
+EXTREME_ROWS(extremes, f64, least, -1)
+EXTREME_ROWS(winners, f32, first_largest, 1)
+EXTREME_ROWS(winners, f64, first_largest, 1)
+EXTREME_ROWS(winners, f32, first_least, -1)
+EXTREME_ROWS(winners, f64, first_least, -1)
 
-static fac_range_fn extreme_rows(int dtype, bool largest) {
-    if (dtype == FAC_F32) return largest ? largest_rows_f32 : least_rows_f32;
-    return dtype != FAC_F64 ? NULL : largest ? largest_rows_f64 : least_rows_f64;
+/* fns: of f32 and of f64, each of least and of largest. */
+static fac_range_fn of_dtype(const fac_range_fn fns[2][2], int dtype, bool largest) {
+    return dtype == FAC_F32 ? fns[0][largest] : dtype == FAC_F64 ? fns[1][largest] : NULL;
 }
 
 static fac_range_fn rows_of_dtype(int dtype) {
@@ -79,7 +84,7 @@ static fac_status row_major(fac_tensor *t, fac_tensor **out) {
 }
 
 static fac_status run(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense, fac_range_fn fn,
-                      fac_tensor **out) {
+                      fac_dtype dtype, fac_tensor **out) {
     const bool blocks = values->ndim == 3;
     const int64_t rows = begin->numel - 1, z = columns->numel, none = 0;
     fac_spmm s = {.begin = fac__data(begin),
@@ -88,24 +93,25 @@ static fac_status run(fac_tensor *begin, fac_tensor *columns, fac_tensor *values
                   .dense = fac__data(dense),
                   .n = dense->sizes[1],
                   .height = blocks ? values->sizes[1] : 1,
-                  .width = blocks ? values->sizes[2] : 1};
+                  .width = blocks ? values->sizes[2] : 1,
+                  .z = z};
     const int64_t sizes[] = {fac__mul_or_max(rows, s.height), s.n};
     FAC_CHECK(fn, FAC_ERR_DTYPE, "products and extremes of %s are computed in float32",
               fac_dtype_name((fac_dtype)dense->dtype));
     FAC_TRY(check(&s, rows, z, dense->sizes[0] / s.width));
-    FAC_TRY(fac__empty(sizes, 2, (fac_dtype)dense->dtype, dense->device, out));
+    FAC_TRY(fac__empty(sizes, 2, dtype, dense->device, out));
     if (!(*out)->numel) return FAC_OK;
     s.out = fac__data(*out);
     const int64_t each = fac__mul_or_max(values->numel / rows + s.height, s.n);
     return fac__parallel_for(0, rows, fac__grain(FAC_GRAIN, each), fn, &s);
 }
 
-/* fn: NULL where the dtype has none. */
-static fac_status run_row_major(fac_tensor *const *given, fac_range_fn fn, fac_tensor **out) {
+/* fn: NULL where the dtype of `dense` has none. `dtype` is the result's. */
+static fac_status run_row_major(fac_tensor *const *given, fac_range_fn fn, fac_dtype dtype, fac_tensor **out) {
     fac_tensor *own[4] = {NULL};
     fac_status st = FAC_OK;
     for (int i = 0; i < 4 && st == FAC_OK; i++) st = row_major(given[i], &own[i]);
-    if (st == FAC_OK) st = run(own[0], own[1], own[2], own[3], fn, out);
+    if (st == FAC_OK) st = run(own[0], own[1], own[2], own[3], fn, dtype, out);
     for (int i = 0; i < 4; i++) fac__unref(own[i]);
     return st;
 }
@@ -115,15 +121,24 @@ fac_status spmm_cpu(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor
     (void)c;
     FAC_TRY(fac__sparse_check_spmm(crow_indices, col_indices, values, dense));
     return run_row_major((fac_tensor *const[]){crow_indices, col_indices, values, dense}, rows_of_dtype(dense->dtype),
-                         out);
+                         (fac_dtype)dense->dtype, out);
 }
 
 fac_status spmm_extremes_cpu(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices,
                              fac_tensor *values, fac_tensor *dense, bool largest, fac_tensor **out) {
     (void)c;
-    FAC_TRY(fac__sparse_check_spmm(crow_indices, col_indices, values, dense));
-    FAC_CHECK(values->ndim == 1, FAC_ERR_SHAPE, "extremes are of single elements, but got blocks of sizes %s",
-              FAC_SHAPE_TEXT(values));
+    static const fac_range_fn fns[2][2] = {{least_rows_f32, largest_rows_f32}, {least_rows_f64, largest_rows_f64}};
+    FAC_TRY(fac__sparse_check_extremes(crow_indices, col_indices, values, dense));
     return run_row_major((fac_tensor *const[]){crow_indices, col_indices, values, dense},
-                         extreme_rows(dense->dtype, largest), out);
+                         of_dtype(fns, dense->dtype, largest), (fac_dtype)dense->dtype, out);
+}
+
+fac_status spmm_winners_cpu(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices,
+                            fac_tensor *values, fac_tensor *dense, bool largest, fac_tensor **out) {
+    (void)c;
+    static const fac_range_fn fns[2][2] = {{first_least_rows_f32, first_largest_rows_f32},
+                                           {first_least_rows_f64, first_largest_rows_f64}};
+    FAC_TRY(fac__sparse_check_extremes(crow_indices, col_indices, values, dense));
+    return run_row_major((fac_tensor *const[]){crow_indices, col_indices, values, dense},
+                         of_dtype(fns, dense->dtype, largest), FAC_I64, out);
 }

@@ -142,6 +142,53 @@ SPMM(double, f64, FAC_LANES_F64)
 EXTREMES(float, int32_t, f32, FAC_LANES_F32)
 EXTREMES(double, int64_t, f64, FAC_LANES_F64)
 
+/* As many vectors of columns at a time: the numbers within the row, which has an element at least, of those that give the best terms. */
+#define WINNERS(T, I, S, V)                                                                                            \
+    static inline __attribute__((always_inline)) void strip_winners_##S(const int64_t *columns, const T *values,       \
+                                                                        int64_t z, const T *dense, int64_t n, T sign,  \
+                                                                        int64_t before, int64_t *out, int vectors) {   \
+        fac_v##S best[4];                                                                                              \
+        bits_##S won[4] = {{0}};                                                                                       \
+        for (int v = 0; v < vectors; v++)                                                                              \
+            best[v] = fac_load_##S(dense + columns[0] * n + v * (V)) * fac_splat_##S(sign * values[0]);                \
+        for (int64_t k = 1; k < z; k++) {                                                                              \
+            const fac_v##S value = fac_splat_##S(sign * values[k]);                                                    \
+            const bits_##S number = (bits_##S){0} + (I)k;                                                              \
+            for (int v = 0; v < vectors; v++) {                                                                        \
+                const fac_v##S term = fac_load_##S(dense + columns[k] * n + v * (V)) * value;                          \
+                const bits_##S wins = (term > best[v]) | ((term != term) & (best[v] == best[v]));                      \
+                best[v] = (fac_v##S)(((bits_##S)term & wins) | ((bits_##S)best[v] & ~wins));                           \
+                won[v] = (number & wins) | (won[v] & ~wins);                                                           \
+            }                                                                                                          \
+        }                                                                                                              \
+        I numbers[4 * (V)];                                                                                            \
+        memcpy(numbers, won, sizeof won);                                                                              \
+        for (int j = 0; j < vectors * (V); j++) out[j] = before + numbers[j];                                          \
+    }                                                                                                                  \
+    void FAC_ISA_NAME(fac__spmm_winners_##S)(const fac_spmm *s, int64_t first, int64_t last, T sign) {                 \
+        const int64_t n = s->n;                                                                                        \
+        for (int64_t i = first; i < last; i++) {                                                                       \
+            const int64_t b = s->begin[i], z = s->begin[i + 1] - b, *c = s->columns + b;                               \
+            const T *v = (const T *)s->values + b, *x = s->dense;                                                      \
+            int64_t *to = (int64_t *)s->out + i * n, j = 0;                                                            \
+            const bool counts = z > 0 && z <= INT32_MAX; /* in a lane */                                               \
+            for (; counts && j + 4 * (V) <= n; j += 4 * (V)) strip_winners_##S(c, v, z, x + j, n, sign, b, to + j, 4); \
+            for (; counts && j + (V) <= n; j += (V)) strip_winners_##S(c, v, z, x + j, n, sign, b, to + j, 1);         \
+            for (; j < n; j++) {                                                                                       \
+                T best = 0;                                                                                            \
+                to[j] = z ? b : s->z;                                                                                  \
+                for (int64_t k = 0; k < z; k++) {                                                                      \
+                    const T term = sign * v[k] * x[c[k] * n + j];                                                      \
+                    if (k && !(term > best || (term != term && best == best))) continue;                               \
+                    best = term;                                                                                       \
+                    to[j] = b + k;                                                                                     \
+                }                                                                                                      \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+WINNERS(float, int32_t, f32, FAC_LANES_F32)
+WINNERS(double, int64_t, f64, FAC_LANES_F64)
+
 bool FAC_ISA_NAME(fac__some_beyond)(const int64_t *index, int64_t n, int64_t size) {
     int64_t bad = 0;
     for (int64_t i = 0; i < n; i++) bad |= (index[i] < 0) | (index[i] >= size);
