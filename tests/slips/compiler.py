@@ -33,7 +33,7 @@ class Compiler:
         for at in filter(None, map(DIAGNOSTIC.match, done.stderr.splitlines())):
             if at[3] != "note":
                 sought = at[3] != "warning"
-            if sought and at[1] == file:
+            if sought and os.path.abspath(at[1]) == os.path.abspath(file):  # a compiler cache may make it relative
                 lines.add(int(at[2]))
                 sought = False
         return lines

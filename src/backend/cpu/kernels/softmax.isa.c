@@ -279,8 +279,7 @@ float FAC_ISA_NAME(fac__softmax_back_sum_f32)(fac_softmax_form form, const float
     return s;
 }
 
-void FAC_ISA_NAME(fac__softmax_back_rest_f32)(fac_softmax_form form, const float *dy, const float *y, float s,
-                                              float *dx, int64_t n) {
+static void back_rest(fac_softmax_form form, const float *dy, const float *y, float s, float *dx, int64_t n) {
     if (form == FAC_SOFTMAX) {
         for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (dy[i] - s);
         return;
@@ -295,8 +294,12 @@ void FAC_ISA_NAME(fac__softmax_back_rest_f32)(fac_softmax_form form, const float
 
 void FAC_ISA_NAME(fac__softmax_back_row_f32)(fac_softmax_form form, const float *dy, const float *y, float *dx,
                                              int64_t n) {
-    const float s = FAC_ISA_NAME(fac__softmax_back_sum_f32)(form, dy, y, n);
-    FAC_ISA_NAME(fac__softmax_back_rest_f32)(form, dy, y, s, dx, n);
+    back_rest(form, dy, y, FAC_ISA_NAME(fac__softmax_back_sum_f32)(form, dy, y, n), dx, n);
+}
+
+void FAC_ISA_NAME(fac__softmax_back_rest_f32)(fac_softmax_form form, const float *dy, const float *y, float s,
+                                              float *dx, int64_t n) {
+    back_rest(form, dy, y, s, dx, n);
 }
 
 void FAC_ISA_NAME(fac__softmax_back_row_f64)(fac_softmax_form form, const double *dy, const double *y, double *dx,
