@@ -654,6 +654,28 @@ static void powsum_adds_powers(void **state) {
         }
 }
 
+/* Gradients of softmax and its logarithm over long lines of halves, which are made a tile at a time, are those of doubles. */
+static void softmax_of_long_halves_has_the_gradient_of_doubles(void **state) {
+    (void)state;
+    static const fac_dtype dtypes[] = {FAC_BF16, FAC_F16};
+    for (int i = 0; i < 8; i++) {
+        FAC_SCOPE(s);
+        const fac_dtype d = dtypes[i & 1];
+        const bool is_log = i & 2, turned = i & 4;
+        const fac_ints shape = turned ? FAC_SHAPE(9001, 2) : FAC_SHAPE(2, 9001);
+        fac_tensor *dy = fac_to_dtype(fac_randn(shape), d), *x = fac_randn(shape, .dtype = FAC_F64);
+        fac_tensor *y = fac_to_dtype(is_log ? fac_log_softmax(x, !turned) : fac_mul(fac_softmax(x, !turned), 1000), d);
+        if (turned) dy = fac_t(dy), y = fac_t(y);
+        fac_tensor *wide_dy = fac_to_dtype(dy, FAC_F64), *wide_y = fac_to_dtype(y, FAC_F64);
+        fac_tensor *got = is_log ? fac_log_softmax_backward_data(dy, y, 1, d) : fac_softmax_backward_data(dy, y, 1, d);
+        fac_tensor *wanted = is_log ? fac_log_softmax_backward_data(wide_dy, wide_y, 1, FAC_F64)
+                                    : fac_softmax_backward_data(wide_dy, wide_y, 1, FAC_F64);
+        assert_no_error();
+        const double rounding = d == FAC_BF16 ? 1.0 / 256 : 1.0 / 2048;
+        assert_true(fac_allclose(fac_to_dtype(got, FAC_F64), wanted, .rtol = rounding, .atol = is_log ? 1e-6 : 1e-2));
+    }
+}
+
 /* Extremes along the rows of narrow matrices, with equals and NaN, are those along lines of the transposed one. */
 static void extremes_of_narrow_columns_are_those_of_lines(void **state) {
     (void)state;
@@ -691,6 +713,7 @@ FAC_TEST_MAIN(FAC_TEST(extremes_of_narrow_columns_are_those_of_lines), FAC_TEST(
               FAC_TEST(out_forms_cast_and_resize), FAC_TEST(scans_agree_with_loops),
               FAC_TEST(running_logarithms_of_doubles_are_those_of_wider_sums),
               FAC_TEST(scans_of_many_lines_are_those_of_each), FAC_TEST(softmax_agrees_with_loops),
-              FAC_TEST(softmax_of_large_and_infinite_numbers), FAC_TEST(results_do_not_depend_on_the_number_of_threads),
-              FAC_TEST(failing_allocations_are_survived), FAC_TEST(rows_together_become_what_each_becomes),
-              FAC_TEST(powsum_adds_powers))
+              FAC_TEST(softmax_of_large_and_infinite_numbers),
+              FAC_TEST(softmax_of_long_halves_has_the_gradient_of_doubles),
+              FAC_TEST(results_do_not_depend_on_the_number_of_threads), FAC_TEST(failing_allocations_are_survived),
+              FAC_TEST(rows_together_become_what_each_becomes), FAC_TEST(powsum_adds_powers))
