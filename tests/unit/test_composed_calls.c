@@ -234,6 +234,20 @@ static void instance_norm_brings_together_what_has_gaps(void **state) {
     assert_true(fac_equal(grad[0], grad[1]));
 }
 
+static void gradients_of_running_extremes_are_added_to_one_zero(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x[1] = {fac_set_requires_grad(RANDOM(3, 9), true)}, *grad;
+    fac_cummax_result most = fac_cummax(x[0], 1);
+    fac_tensor *sum = fac_sum(fac_mul(most.values, fac_full_like(most.values, 2)));
+    watch();
+    assert_ok(fac_grad(FAC_TENSORS(sum), fac_tensors_of(x, 1), &grad));
+    seen(grad);
+    ASSERT_CALLS("expand", "scatter_add", "!zeros_like");
+    fac_tensor *zeros = fac_zeros_like(x[0]);
+    assert_true(close_to(grad, fac_scatter_add(zeros, 1, most.indices, fac_full_like(zeros, 2))));
+}
+
 /* Each starts the library afresh: a former observer's record lives until shutdown. */
 FAC_TEST_MAIN(DISPATCH_TEST(E46_E47_S171_linear_fuses_the_bias_of_a_matrix),
               DISPATCH_TEST(gradient_of_index_add_is_not_multiplied_by_one),
@@ -243,4 +257,5 @@ FAC_TEST_MAIN(DISPATCH_TEST(E46_E47_S171_linear_fuses_the_bias_of_a_matrix),
               DISPATCH_TEST(S174_a_batch_of_one_that_needs_a_gradient_is_squeezed_and_folded),
               DISPATCH_TEST(S177_matmul_into_an_output_resizes_it),
               DISPATCH_TEST(conv_tbc_is_a_product_for_each_step_of_the_kernel),
-              DISPATCH_TEST(instance_norm_brings_together_what_has_gaps))
+              DISPATCH_TEST(instance_norm_brings_together_what_has_gaps),
+              DISPATCH_TEST(gradients_of_running_extremes_are_added_to_one_zero))
