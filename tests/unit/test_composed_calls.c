@@ -159,6 +159,95 @@ static void S177_matmul_into_an_output_resizes_it(void **state) {
     assert_int_equal(fac_tensor_stride(turned, 0), stride); /* of the right size: written as it lies */
 }
 
+static fac_tensor *conv_of_turned(fac_tensor *x, fac_tensor *w, fac_tensor *b, int64_t pad) {
+    fac_tensor *y = fac_conv1d(fac_permute(x, FAC_INTS(1, 2, 0)), fac_permute(w, FAC_INTS(2, 1, 0)), b, .padding = pad);
+    return fac_permute(y, FAC_INTS(2, 0, 1));
+}
+
+static void assert_close_halves(fac_tensor *a, fac_tensor *b) {
+    assert_true(fac_dtype_size(fac_tensor_dtype(a)) == 2 ? fac_allclose(a, b, .rtol = 0.01, .atol = 0.05)
+                                                         : close_to(a, b));
+}
+
+/* The gradients of conv_tbc and those by name, beside the gradients of conv1d. */
+static void check_tbc_gradients(fac_tensor *const in[3], int64_t pad, bool wide) {
+    fac_tensor *y = fac_conv_tbc(in[0], in[1], in[2], .pad = pad), *z = conv_of_turned(in[0], in[1], in[2], pad);
+    fac_tensor *g = fac_randn_like(y), *got[3], *want[3];
+    assert_close_halves(y, z);
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_mul(y, g))), fac_tensors_of(in, 3), got));
+    assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_mul(z, g))), fac_tensors_of(in, 3), want));
+    fac_value args[5] = {fac_value_tensor(g), fac_value_tensor(in[0]), fac_value_tensor(in[1]), fac_value_tensor(in[2]),
+                         fac_value_int(pad)};
+    fac_value named[3];
+    watch();
+    assert_ok(fac_call("aten::conv_tbc_backward", args, 5, named));
+    seen(y);
+    if (wide)
+        ASSERT_CALLS("mm", "!addmm_", "!convolution_backward");
+    else
+        ASSERT_CALLS("mm", "addmm_", "!convolution_backward");
+    for (int i = 0; i < 3; i++) {
+        assert_close_halves(got[i], want[i]);
+        assert_close_halves(fac_value_as_tensor(named[i]), want[i]);
+        fac_value_release(&named[i]);
+    }
+    for (int i = 0; i < 5; i++) fac_value_release(&args[i]);
+}
+
+static void conv_tbc_is_a_product_for_each_step_of_the_kernel(void **state) {
+    (void)state;
+    const fac_dtype dtypes[] = {FAC_F64, FAC_BF16};
+    for (int i = 0; i < 2; i++)
+        for (int64_t pad = 0; pad <= 4; pad += 2) { /* less than, all of, and more than the kernel's width less one */
+            FAC_SCOPE(s);
+            fac_tensor *in[3] = {fac_transpose(RANDOM(2, 7, 5), 0, 1), fac_transpose(RANDOM(3, 6, 5), 1, 2), RANDOM(6)};
+            for (int k = 0; k < 3; k++) in[k] = fac_set_requires_grad(fac_to_dtype(in[k], dtypes[i]), true);
+            check_tbc_gradients(in, pad, dtypes[i] == FAC_BF16);
+        }
+    FAC_SCOPE(s);
+    fac_tensor *w = RANDOM(3, 5, 6), *b = RANDOM(6);
+    assert_true(close_to(fac_conv_tbc(RANDOM(0, 2, 5), w, b, .pad = 2), fac_expand(b, FAC_INTS(2, 2, 6))));
+    assert_int_equal(fac_tensor_numel(fac_conv_tbc(RANDOM(4, 0, 5), w, b)), 0);
+    assert_null(fac_conv_tbc(RANDOM(2, 2, 5), w, b));
+    assert_int_equal(fac_error(), FAC_ERR_SHAPE);
+    fac_error_clear();
+    assert_null(fac_conv_tbc(RANDOM(2, 2, 5), w, b, .pad = INT64_MAX));
+    assert_int_equal(fac_error(), FAC_ERR_OVERFLOW);
+    fac_error_clear();
+}
+
+static void instance_norm_brings_together_what_has_gaps(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x = RANDOM(2, 3, 5, 4), *in[2] = {x, fac_transpose(x, 2, 3)}, *g = RANDOM(2, 3, 4, 5), *y[2], *grad[2];
+    in[0] = fac_contiguous(in[1]);
+    for (int i = 0; i < 2; i++) {
+        in[i] = fac_set_requires_grad(fac_detach(in[i]), true);
+        y[i] = OBSERVED(fac_instance_norm(in[i], NULL, NULL, NULL, NULL, true, 0.1, 1e-5, false));
+        if (i)
+            ASSERT_CALLS("contiguous", "clone", "batch_norm");
+        else
+            ASSERT_CALLS("batch_norm", "!clone");
+        assert_ok(fac_grad(FAC_TENSORS(fac_sum(fac_mul(y[i], g))), fac_tensors_of(&in[i], 1), &grad[i]));
+    }
+    assert_true(fac_equal(y[0], y[1]));
+    assert_true(fac_equal(grad[0], grad[1]));
+}
+
+static void gradients_of_running_extremes_are_added_to_one_zero(void **state) {
+    (void)state;
+    FAC_SCOPE(s);
+    fac_tensor *x[1] = {fac_set_requires_grad(RANDOM(3, 9), true)}, *grad;
+    fac_cummax_result most = fac_cummax(x[0], 1);
+    fac_tensor *sum = fac_sum(fac_mul(most.values, fac_full_like(most.values, 2)));
+    watch();
+    assert_ok(fac_grad(FAC_TENSORS(sum), fac_tensors_of(x, 1), &grad));
+    seen(grad);
+    ASSERT_CALLS("expand", "scatter_add", "!zeros_like");
+    fac_tensor *zeros = fac_zeros_like(x[0]);
+    assert_true(close_to(grad, fac_scatter_add(zeros, 1, most.indices, fac_full_like(zeros, 2))));
+}
+
 /* Each starts the library afresh: a former observer's record lives until shutdown. */
 FAC_TEST_MAIN(DISPATCH_TEST(E46_E47_S171_linear_fuses_the_bias_of_a_matrix),
               DISPATCH_TEST(gradient_of_index_add_is_not_multiplied_by_one),
@@ -166,4 +255,7 @@ FAC_TEST_MAIN(DISPATCH_TEST(E46_E47_S171_linear_fuses_the_bias_of_a_matrix),
               DISPATCH_TEST(S172_E48_matmul_goes_by_rank),
               DISPATCH_TEST(S173_S175_E49_E50_batches_are_expanded_flattened_and_viewed_back),
               DISPATCH_TEST(S174_a_batch_of_one_that_needs_a_gradient_is_squeezed_and_folded),
-              DISPATCH_TEST(S177_matmul_into_an_output_resizes_it))
+              DISPATCH_TEST(S177_matmul_into_an_output_resizes_it),
+              DISPATCH_TEST(conv_tbc_is_a_product_for_each_step_of_the_kernel),
+              DISPATCH_TEST(instance_norm_brings_together_what_has_gaps),
+              DISPATCH_TEST(gradients_of_running_extremes_are_added_to_one_zero))

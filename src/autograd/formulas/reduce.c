@@ -236,9 +236,7 @@ fac_status cumprod_backward_composite(const fac_call_info *c, fac_tensor *grad, 
 }
 
 fac_tensor *cummax_grad(fac_tensor *grad, fac_tensor *indices, int64_t dim) {
-    if (grad->ndim == 0) return grad;
-    fac_tensor *zeros = fac__s_zeros_like(grad, 0, 0, (fac_device){0}, (fac_opt_num){0}, 0);
-    return fac__s_scatter_add(zeros, dim, indices, grad);
+    return grad->ndim == 0 ? grad : gather_grad(grad, fac__sizes_now(grad), dim, indices);
 }
 
 /* log(x) where x > 0, or for complex numbers is not 0, else a number whose exponential is 0. */

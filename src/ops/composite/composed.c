@@ -218,7 +218,10 @@ fac_status pad_sequence_composite(const fac_call_info *c, fac_tensors sequences,
     return st;
 }
 
-static fac_status check_tbc(const fac_tensor *input, const fac_tensor *weight, const fac_tensor *bias) {
+/* Whether they fit, and how many steps the result has. */
+static fac_status check_tbc(const fac_tensor *input, const fac_tensor *weight, const fac_tensor *bias, int64_t pad,
+                            int64_t *steps) {
+    int64_t all;
     FAC_CHECK(input->ndim == 3, FAC_ERR_SHAPE, "Input must have 3 dims: time, batch, in_channel");
     FAC_CHECK(weight->ndim == 3, FAC_ERR_SHAPE,
               "Weight tensor must have 3 dims: kernel_width, in_channels, out_channels.");
@@ -227,36 +230,76 @@ static fac_status check_tbc(const fac_tensor *input, const fac_tensor *weight, c
               "Input dim 2 (input channels) is not == dim 1 in the weight tensor");
     FAC_CHECK(bias->sizes[0] == weight->sizes[2], FAC_ERR_SHAPE,
               "Bias size must equal dim 2 in the weight tensor (output channels).");
+    FAC_CHECK(fac__mul(pad, 2, &all) && fac__add(all, input->sizes[0], &all), FAC_ERR_OVERFLOW,
+              "a padding of %lld is too large", (long long)pad);
+    FAC_CHECK(weight->sizes[0] > 0 && all >= weight->sizes[0], FAC_ERR_SHAPE,
+              "a kernel of %lld steps does not fit into %lld, padding included", (long long)weight->sizes[0],
+              (long long)all);
+    *steps = all - weight->sizes[0] + 1;
     return FAC_OK;
 }
 
-/* [t, b, c] as [b, c, t], [k, i, o] as [o, i, k], and back. */
-static fac_tensor *channels_inside(fac_tensor *t) { return fac__s_permute(t, FAC_INTS(1, 2, 0)); }
-static fac_tensor *channels_last(fac_tensor *t) { return fac__s_permute(t, FAC_INTS(2, 0, 1)); }
-static fac_tensor *turned(fac_tensor *w) { return fac__s_permute(w, FAC_INTS(2, 1, 0)); }
+/* t without gaps, with `pad` steps of zeros around it, or without as many at its ends where pad is negative. */
+static fac_tensor *padded(fac_tensor *t, int64_t pad) {
+    if (pad) t = fac__s_constant_pad_nd(t, FAC_INTS(0, 0, 0, 0, pad, pad), fac_scalar_i_(0));
+    return fac__s_contiguous(t, FAC_CONTIGUOUS);
+}
+
+/* A matrix of a row for each step and batch: the channels of `width` steps from there on. */
+static fac_tensor *windows(fac_tensor *t, int64_t width) {
+    return fac__s_flatten_using_ints(
+        fac__s_flatten_using_ints(fac__s_transpose_int(fac__s_unfold(t, 0, width, 1), 2, 3), 2, 3), 0, 1);
+}
+
+/* Over `steps` of t: for each step of the kernel a product, which is added to those before. One for all where sums would be rounded
+   to a half in between. `bias` may be NULL. */
+static fac_tensor *convolved(fac_tensor *t, fac_tensor *weight, fac_tensor *bias, int64_t steps) {
+    const int64_t width = weight->sizes[0], group = fac__is_half((fac_dtype)weight->dtype) ? width : 1;
+    const fac_scalar one = fac_scalar_i_(1);
+    fac_tensor *y = NULL;
+    for (int64_t k = 0; k < width; k += group) {
+        fac_tensor *x = windows(fac__s_narrow(t, 0, k, steps + group - 1), group);
+        fac_tensor *w = fac__s_flatten_using_ints(fac__s_narrow(weight, 0, k, group), 0, 1);
+        y = k ? fac__s_addmm_(y, x, w, one, one) : bias ? fac__s_addmm(bias, x, w, one, one) : fac__s_mm(x, w);
+        if (!y) return NULL;
+    }
+    return fac__s_reshape(y, FAC_INTS(steps, t->sizes[1], weight->sizes[2]));
+}
 
 fac_status conv_tbc_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *weight, fac_tensor *bias,
                               int64_t pad, fac_tensor **out) {
     (void)c;
-    FAC_TRY(check_tbc(self, weight, bias));
+    int64_t steps;
+    FAC_TRY(check_tbc(self, weight, bias, pad, &steps));
     FAC_SCOPE(s);
-    fac_ints one = FAC_INTS(1);
-    return fac__give(
-        out, channels_last(fac__s_conv1d(channels_inside(self), turned(weight), bias, one, FAC_INTS(pad), one, 1)));
+    fac_tensor *t = padded(self, pad);
+    return t ? fac__give(out, convolved(t, weight, bias, steps)) : fac_error();
 }
 
+/* For each step of the kernel the sum over all steps and batches. */
+static fac_tensor *tbc_weight_grad(fac_tensor *grad, fac_tensor *t, int64_t width) {
+    fac_tensor *rows = fac__s_flatten_using_ints(grad, 0, 1);
+    fac_tensor *seen =
+        fac__s_flatten_using_ints(fac__s_permute(fac__s_unfold(t, 0, width, 1), FAC_INTS(3, 2, 0, 1)), 2, 3);
+    if (!rows) return NULL;
+    return fac__s_bmm(seen, fac__s_expand(rows, FAC_INTS(width, rows->sizes[0], rows->sizes[1]), false));
+}
+
+/* The input's gradient is a convolution, too: of the result's, with the weights from last to first. */
 fac_status conv_tbc_backward_composite(const fac_call_info *c, fac_tensor *self, fac_tensor *input, fac_tensor *weight,
                                        fac_tensor *bias, int64_t pad, fac_tensor **out) {
     (void)c;
-    FAC_TRY(check_tbc(input, weight, bias));
-    FAC_CHECK(self->ndim == 3, FAC_ERR_SHAPE, "the gradient of conv_tbc has 3 dims, got %d", self->ndim);
+    int64_t steps;
+    FAC_TRY(check_tbc(input, weight, bias, pad, &steps));
+    const int64_t width = weight->sizes[0], sizes[] = {steps, input->sizes[1], weight->sizes[2]};
+    FAC_CHECK(self->ndim == 3 && memcmp(self->sizes, sizes, sizeof sizes) == 0, FAC_ERR_SHAPE,
+              "the gradient of conv_tbc should have the sizes of its result, but has %s", FAC_SHAPE_TEXT(self));
     FAC_SCOPE(s);
-    fac_ints one = FAC_INTS(1), sizes = {bias->sizes, 1};
-    fac_tensor *grads[3] = {NULL};
-    FAC_TRY(fac__c_convolution_backward(channels_inside(self), channels_inside(input), turned(weight), sizes, one,
-                                        FAC_INTS(pad), one, false, FAC_INTS(0), 1, FAC_INTS(1, 1, 1), grads));
-    for (int i = 0; i < 3; i++) grads[i] = fac__adopt(fac__thread(), grads[i]);
-    return fac__give_three(out, channels_last(grads[0]), turned(grads[1]), grads[2]);
+    fac_tensor *around = padded(self, width - 1 - pad), *t = padded(input, pad);
+    fac_tensor *back = fac__s_transpose_int(fac__s_flip(weight, FAC_INTS(0)), 1, 2);
+    if (!around || !t || !back) return fac_error();
+    return fac__give_three(out, convolved(around, back, NULL, input->sizes[0]), tbc_weight_grad(self, t, width),
+                           fac__s_sum_dim_IntList(self, FAC_INTS(0, 1), false, FAC_DTYPE_DEFAULT));
 }
 
 /* ---- gradients by name ----------------------------------------------------------------------------------------------------------- */

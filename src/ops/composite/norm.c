@@ -100,7 +100,8 @@ fac_status instance_norm_composite(const fac_call_info *c, fac_tensor *input, fa
               FAC_SHAPE_TEXT(input));
     fac_tensor *const running[2] = {running_mean, running_var};
     fac_tensor *const stats[2] = {repeated(running_mean, n), repeated(running_var, n)};
-    fac_tensor *x = fac__s_reshape(input, (fac_ints){sizes, (size_t)input->ndim});
+    /* What has gaps is brought together here, once for the result and for the gradient. */
+    fac_tensor *x = fac__s_reshape(fac__s_contiguous(input, FAC_CONTIGUOUS), (fac_ints){sizes, (size_t)input->ndim});
     fac_tensor *y = fac__s_batch_norm(x, repeated(weight, n), repeated(bias, n), stats[0], stats[1], use_input_stats,
                                       momentum, eps, cudnn_enabled);
     y = fac__s_view(y, fac__sizes_now(input));

@@ -3,6 +3,7 @@
 #define FAC_SIMD_DEFINE
 #include "backend/cpu/kernels/simd_math.h"
 #include "backend/cpu/kernels/vexp.h"
+#include "backend/cpu/kernels/vhyperbolic.h"
 #include "backend/cpu/kernels/vmath_f64.h"
 #include "backend/cpu/kernels/vtrig.h"
 
@@ -97,6 +98,12 @@ TRIG_OF_FLOATS(sin)
 TRIG_OF_FLOATS(cos)
 TRIG_OF_FLOATS(tan)
 static inline wide_f atan_of_floats(wide_f x) { return (wide_f)fac__vatan((fac_vf32)x); }
+static inline wide_f sinh_of_floats(wide_f x) { return (wide_f)fac__vsinh((fac_vf32)x); }
+static inline wide_f cosh_of_floats(wide_f x) { return (wide_f)fac__vcosh((fac_vf32)x); }
+#define Sleef_sinhf8_u10avx2 sinh_of_floats
+#define Sleef_coshf8_u10avx2 cosh_of_floats
+#define Sleef_sinhf16_u10avx512f sinh_of_floats
+#define Sleef_coshf16_u10avx512f cosh_of_floats
 #define Sleef_atanf8_u10avx2 atan_of_floats
 #define Sleef_atanf16_u10avx512f atan_of_floats
 #define Sleef_sinf8_u10avx2 sin_of_floats
