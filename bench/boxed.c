@@ -100,10 +100,16 @@ static fac_tensor *sparse(reader *r, const char *layout, fac_ints sizes, fac_dty
 
 static fac_tensor *quantized(reader *r, fac_ints sizes, fac_dtype dtype) {
     fac_tensor *t = fac_randn(sizes);
-    if (!eat(r, "{channels}")) return fac_quantize_per_tensor(t, 0.05, 3, dtype);
-    fac_tensor *scales = fac_full(FAC_INTS(sizes.v[0]), 0.05, .dtype = FAC_F64),
-               *zeros = fac_zeros(FAC_INTS(sizes.v[0]), .dtype = FAC_I64);
-    return fac_quantize_per_channel(t, scales, zeros, 0, dtype);
+    if (eat(r, "{channels}")) {
+        fac_tensor *scales = fac_full(FAC_INTS(sizes.v[0]), 0.05, .dtype = FAC_F64),
+                   *zeros = fac_zeros(FAC_INTS(sizes.v[0]), .dtype = FAC_I64);
+        return fac_quantize_per_channel(t, scales, zeros, 0, dtype);
+    }
+    const bool strided = eat(r, "'s"), turned = !strided && eat(r, "'t");
+    if (strided) t = fac_stack(FAC_TENSORS(t, t), -1);
+    if (turned) t = fac_contiguous(fac_transpose(t, -2, -1));
+    t = fac_quantize_per_tensor(t, 0.05, 3, dtype);
+    return strided ? fac_select(t, -1, 0) : turned ? fac_transpose(t, -2, -1) : t;
 }
 
 static fac_tensor *plain(fac_ints sizes, fac_dtype dtype) {
