@@ -316,33 +316,31 @@ static fac_tensor *extreme_terms(const terms *t, const char *reduce) {
     return fac__s_masked_fill_Scalar(term, fac__s_logical_not(there), fac_scalar_i_(0));
 }
 
-/* What kernels of extremes by other operators compute from; t->z is 0 where that is nothing, as on the meta device. */
-static fac_status open_extremes(fac_tensor *begin, fac_tensor *columns, fac_tensor *values, fac_tensor *dense,
-                                terms *t) {
-    FAC_TRY(fac__sparse_check_extremes(begin, columns, values, dense));
-    return dense->device.type == FAC_META ? FAC_OK : terms_of(begin, columns, values, dense, t);
+/* A kernel of extremes by other operators: what `make` makes of the terms, or zeros of the dtype where there are none, as on the meta
+   device. */
+static fac_status by_operators(fac_tensor *(*make)(const terms *, const char *), fac_sparse_rows rows,
+                               fac_tensor *dense, bool largest, fac_dtype dtype, fac_tensor **out) {
+    terms t = {0};
+    FAC_TRY(fac__sparse_check_extremes(rows.begin, rows.columns, rows.values, dense));
+    if (dense->device.type != FAC_META) FAC_TRY(terms_of(rows.begin, rows.columns, rows.values, dense, &t));
+    const fac_ints sizes = FAC_INTS(rows.begin->numel - 1, dense->sizes[1]);
+    return fac__give(out, t.z ? make(&t, largest ? "amax" : "amin") : fac__sparse_zeros(sizes, dtype, dense->device));
 }
 
 fac_status spmm_extremes_explicit(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices,
                                   fac_tensor *values, fac_tensor *dense, bool largest, fac_tensor **out) {
     (void)c;
     FAC_SPARSE_KERNEL;
-    terms t = {0};
-    FAC_TRY(open_extremes(crow_indices, col_indices, values, dense, &t));
-    const fac_ints sizes = FAC_INTS(crow_indices->numel - 1, dense->sizes[1]);
-    return fac__give(out, t.z ? extreme_terms(&t, largest ? "amax" : "amin")
-                              : fac__sparse_zeros(sizes, fac__sparse_dtype(dense), dense->device));
+    const fac_sparse_rows rows = {crow_indices, col_indices, values};
+    return by_operators(extreme_terms, rows, dense, largest, fac__sparse_dtype(dense), out);
 }
 
 fac_status spmm_winners_explicit(const fac_call_info *c, fac_tensor *crow_indices, fac_tensor *col_indices,
                                  fac_tensor *values, fac_tensor *dense, bool largest, fac_tensor **out) {
     (void)c;
     FAC_SPARSE_KERNEL;
-    terms t = {0};
-    FAC_TRY(open_extremes(crow_indices, col_indices, values, dense, &t));
-    const fac_ints sizes = FAC_INTS(crow_indices->numel - 1, dense->sizes[1]);
-    return fac__give(out, t.z ? winners_by_operators(&t, largest ? "amax" : "amin")
-                              : fac__sparse_zeros(sizes, FAC_I64, dense->device));
+    const fac_sparse_rows rows = {crow_indices, col_indices, values};
+    return by_operators(winners_by_operators, rows, dense, largest, FAC_I64, out);
 }
 
 /* Sums are divided in float32 where they are of halves, and rounded once. */
